@@ -4,6 +4,8 @@ use super::core::CoreSpec;
 use super::error::Diagnostic;
 use super::geometry::{Misfit, check_cache};
 use super::key::{MAX_WAYS, Shape};
+use super::persistent;
+use super::prefetch::PrefetchSpec;
 use super::resolver::Levels;
 use super::section::{MILLISECOND_PS, Resolver, Table, section};
 use super::tree::Leaf;
@@ -17,6 +19,8 @@ section! {
         bytes: u64 = "size" bytes(64, MOST_CACHE_BYTES), "capacity; size / (64 B * ways) is a whole number of sets";
         ways: u32 = "ways" integer(1, MAX_WAYS), "ways of a set";
         latency_ps: u64 = "latency" time(MILLISECOND_PS), "load-to-use time of a hit, from the core; grows with the level";
+        prefetch: Option<PrefetchSpec> = "prefetch" part(PrefetchSpec),
+            "prefetchers, which bring lines into this level (with `core.dataflow`, where the source says which blocks are executed)";
     }
 }
 
@@ -54,6 +58,8 @@ section! {
     pub struct MemorySpec {
         latency_ps: u64 = "latency" time(MILLISECOND_PS) or "\"90 ns\"",
             "load-to-use time of an access that misses every cache, above the last cache's; with `dram`, without the time there";
+        line_ps: Option<u64> = "bandwidth" maybe_bytes(1 << 20, 1 << 50) as |bytes| bytes.map(persistent::line_ps),
+            "bytes that memory takes and gives in a second, together; without it, as many as are wanted. Not with `dram`, which has channels";
         dram: Option<DramSpec> = "dram" part(DramSpec), "controllers, banks and rows; without them, DRAM is a latency";
     }
 }
@@ -68,6 +74,11 @@ pub(super) fn memory(table: &Table, caches: &[CacheSpec], resolver: &mut Resolve
         resolver.refuse::<()>("memory answers no later than the last cache", help, table, &["latency"]);
     }
     if let Some(dram) = table.section("dram")? {
+        if table.bytes("bandwidth").is_some() {
+            let help = "write `burst` in [memory.dram] for the time of 8 bytes on a channel";
+            let message = "memory: the channels of `dram` have a bandwidth of their own";
+            return resolver.refuse(message, help, table, &["bandwidth"]);
+        }
         check_dram(dram, resolver)?;
     }
     MemorySpec::resolve(table, resolver)

@@ -29,6 +29,7 @@ mod memory;
 mod merge;
 mod options;
 mod persistent;
+mod prefetch;
 pub mod quantity;
 mod reclaim;
 mod reference;

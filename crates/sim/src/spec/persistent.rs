@@ -7,7 +7,7 @@ use super::section::{MILLISECOND_PS, Resolver, Table, section};
 const LINE_BYTES: u64 = 64;
 
 /// The time of a line, by a bandwidth.
-fn line_ps(bytes_a_second: u64) -> u64 {
+pub(super) fn line_ps(bytes_a_second: u64) -> u64 {
     LINE_BYTES * SECOND_PS / bytes_a_second
 }
 

@@ -16,6 +16,7 @@ pub use super::host::HostSpec;
 pub use super::kernel::{AllocationSpec, FaultSteps, HugePagePolicy, KernelSpec};
 pub use super::memory::{CacheSpec, DramSpec, MemorySpec, MeshSpec, TagSpec};
 pub use super::persistent::PersistentSpec;
+pub use super::prefetch::{NextLineSpec, PrefetchSpec, StreamSpec, StrideSpec};
 pub use super::reclaim::{ClockSpec, HorizonLruSpec, IcebergLruSpec, LruSpec, ReclaimDesign, ReclaimKind};
 pub use super::swap::{MemoryCopySpec, SwapDesign, SwapKind, SwapSpec};
 pub use super::threads::ThreadsSpec;

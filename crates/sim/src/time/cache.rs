@@ -2,22 +2,24 @@
 //!
 //! Physically indexed, 64-byte lines, true LRU, write-back and write-allocate; a miss fills every level from the
 //! one that missed upwards. Levels are neither inclusive nor exclusive of each other. All levels but the last
-//! are private to a core. Not modelled: prefetchers, coherence traffic, bank conflicts of caches; of DRAM, what
-//! [`Dram`](super::Dram) leaves out, and without `[memory.dram]`, rows, banks and bandwidth.
+//! are private to a core. Not modelled: coherence traffic, bank conflicts of caches; of DRAM, what
+//! [`Dram`](super::Dram) leaves out, and without `[memory.dram]`, rows and banks.
 
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::sets::LineArray;
 
 use super::Missed;
+use super::bandwidth::Bandwidth;
 use super::dram::PagedDram;
+use super::followed::Followed;
 use super::mesh::Mesh;
 use super::tiered::{Requester, TieredMemory};
 use crate::metrics::Rows;
 use crate::metrics::names::{cache, memory};
-use crate::spec::settings::{CacheSpec, MachineSpec};
+use crate::spec::settings::{CacheSpec, MachineSpec, MemorySpec};
 
 /// log2 of the line size in bytes.
-const LINE_SHIFT: u32 = 6;
+pub(super) const LINE_SHIFT: u32 = 6;
 /// Bytes of a request on the mesh: an address and its requester; one flit.
 const REQUEST_BYTES: u32 = 8;
 
@@ -69,6 +71,14 @@ impl Cache {
     }
 }
 
+/// The lines that memory gave and took.
+#[derive(Clone, Copy, Debug, Default)]
+struct MemoryLines {
+    data_reads: u64,
+    walk_reads: u64,
+    writes: u64,
+}
+
 /// The kind of a reference, which decides where it enters and what it may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryReference {
@@ -95,10 +105,24 @@ fn to_slice_and_back_ps(mesh: &Mesh, core: usize, line: u64) -> u64 {
 enum Memory {
     /// A memory with a fixed latency.
     Plain,
+    /// The same, of which so much is had in a time.
+    Limited(Box<Bandwidth>),
     /// DRAM with controllers, banks and rows.
     Dram(Box<PagedDram>),
     /// DRAM as a cache over flash.
     Tiered(Box<TieredMemory>),
+}
+
+impl Memory {
+    fn new(spec: &MachineSpec) -> Self {
+        let MemorySpec { dram, line_ps, .. } = &spec.hierarchy.memory;
+        match (dram, &spec.tier, line_ps) {
+            (Some(dram), Some(tier), _) => Self::Tiered(Box::new(TieredMemory::new(dram, tier))),
+            (Some(dram), None, _) => Self::Dram(Box::new(PagedDram::new(dram))),
+            (None, _, Some(line_ps)) => Self::Limited(Box::new(Bandwidth::new(*line_ps))),
+            (None, _, None) => Self::Plain,
+        }
+    }
 }
 
 /// All caches of a machine and its DRAM.
@@ -113,9 +137,8 @@ pub struct MemoryHierarchy {
     /// The requesters of accesses, by core.
     requesters: Vec<Requester>,
     walk_enters: usize,
-    memory_data_reads: u64,
-    memory_walk_reads: u64,
-    memory_writes: u64,
+    lines: MemoryLines,
+    pub(super) followed: Box<Followed>,
 }
 
 impl MemoryHierarchy {
@@ -131,17 +154,12 @@ impl MemoryHierarchy {
             private: (0..spec.core.count).map(|_| core()).collect(),
             shared,
             mesh: spec.hierarchy.mesh.as_ref().map(Mesh::new),
-            memory: match (&spec.hierarchy.memory.dram, &spec.tier) {
-                (Some(dram), Some(tier)) => Memory::Tiered(Box::new(TieredMemory::new(dram, tier))),
-                (Some(dram), None) => Memory::Dram(Box::new(PagedDram::new(dram))),
-                (None, _) => Memory::Plain,
-            },
+            memory: Memory::new(spec),
             memory_latency_ps: spec.hierarchy.memory.latency_ps,
             requesters: (0..spec.core.count as usize).map(|core| Requester::waiting(core, None)).collect(),
             walk_enters: spec.translation.walker.enters as usize - 1,
-            memory_data_reads: 0,
-            memory_walk_reads: 0,
-            memory_writes: 0,
+            lines: MemoryLines::default(),
+            followed: Box::new(Followed::new(spec)),
         }
     }
 
@@ -174,25 +192,35 @@ impl MemoryHierarchy {
                 cache.counts.data_misses += u64::from(!hit);
             }
             if hit {
-                let mut latency = cache.latency_ps;
-                if at + 1 == levels
-                    && let Some(mesh) = &self.mesh
-                {
-                    latency += to_slice_and_back_ps(mesh, core, line);
-                }
+                let latency = self.hit_latency_ps(core, line, at);
                 self.fill(core, line, first, at, kind == MemoryReference::Store, at_ps);
                 return Ok((at, latency));
             }
         }
         let latency = self.below(core, addr, kind, at_ps)?;
-        *if walk { &mut self.memory_walk_reads } else { &mut self.memory_data_reads } += 1;
+        *if walk { &mut self.lines.walk_reads } else { &mut self.lines.data_reads } += 1;
         self.fill(core, line, first, levels, kind == MemoryReference::Store, at_ps);
         Ok((levels, latency))
     }
 
+    /// Returns the time of a reference that hits at a level.
+    #[inline(always)]
+    pub(super) fn hit_latency_ps(&mut self, core: usize, line: u64, at: usize) -> u64 {
+        let latency_ps = self.level(core, at).latency_ps;
+        match &self.mesh {
+            Some(mesh) if at + 1 == self.levels() => latency_ps + to_slice_and_back_ps(mesh, core, line),
+            _ => latency_ps,
+        }
+    }
+
+    /// Returns whether a level holds a line, which does not count as a use.
+    pub(super) fn holds(&mut self, core: usize, line: u64, at: usize) -> bool {
+        self.level(core, at).lines.holds(line)
+    }
+
     /// Returns the time of a reference that every cache missed.
     #[inline(always)]
-    fn below(
+    pub(super) fn below(
         &mut self,
         core: usize,
         addr: PhysAddr,
@@ -211,6 +239,7 @@ impl MemoryHierarchy {
         let there_ps = at_ps + way_ps / 2;
         let done_ps = match &mut self.memory {
             Memory::Plain => there_ps,
+            Memory::Limited(bandwidth) => bandwidth.take(there_ps),
             Memory::Dram(dram) => dram.line(there_ps, addr.frame().0),
             Memory::Tiered(tier) => {
                 let (write, walk) = (kind == MemoryReference::Store, kind == MemoryReference::Walk);
@@ -256,14 +285,14 @@ impl MemoryHierarchy {
             rows.sum(cache::write_backs(level), counts.write_backs);
         }
         match &self.memory {
-            Memory::Plain => {}
+            Memory::Plain | Memory::Limited(_) => {}
             Memory::Dram(dram) => dram.rows(rows),
             Memory::Tiered(tier) => tier.rows(rows),
         }
-        let (data, walk, writes) = self.memory_counts();
-        rows.sum(memory::DATA_READS, data);
-        rows.sum(memory::WALK_READS, walk);
-        rows.sum(memory::WRITES, writes);
+        rows.sum(memory::DATA_READS, self.lines.data_reads);
+        rows.sum(memory::WALK_READS, self.lines.walk_reads);
+        rows.sum(memory::WRITES, self.lines.writes);
+        self.followed.rows(rows);
     }
 
     #[inline(always)]
@@ -273,7 +302,7 @@ impl MemoryHierarchy {
     }
 
     /// Fills levels `first..hit`; the nearest becomes dirty for a store.
-    fn fill(&mut self, core: usize, line: u64, first: usize, hit: usize, store: bool, at_ps: u64) {
+    pub(super) fn fill(&mut self, core: usize, line: u64, first: usize, hit: usize, store: bool, at_ps: u64) {
         for at in (first..hit).rev() {
             let victim = self.level(core, at).fill(line, store && at == 0);
             if let Some(victim) = victim {
@@ -295,10 +324,11 @@ impl MemoryHierarchy {
                 None => return,
             }
         }
-        self.memory_writes += 1;
+        self.lines.writes += 1;
         let addr = PhysAddr(line << LINE_SHIFT);
         match &mut self.memory {
             Memory::Plain => {}
+            Memory::Limited(bandwidth) => drop(bandwidth.take(at_ps)),
             Memory::Dram(dram) => drop(dram.line(at_ps, addr.frame().0)),
             Memory::Tiered(tier) => tier.write_back(at_ps, addr),
         }
@@ -322,11 +352,6 @@ impl MemoryHierarchy {
     /// Returns the number of cache levels.
     pub fn levels(&self) -> usize {
         self.private[0].len() + usize::from(self.shared.is_some())
-    }
-
-    /// Returns the numbers of DRAM reads for data, of reads for walks, and of writes.
-    pub fn memory_counts(&self) -> (u64, u64, u64) {
-        (self.memory_data_reads, self.memory_walk_reads, self.memory_writes)
     }
 
     /// Returns the load-to-use latency of the nearest level, which the pipeline hides.

@@ -4,17 +4,21 @@
 //! does ([`Devices`]), and what DRAM does as a cache over flash ([`TierTime`]). A counts run has [`NoClock`], which compiles
 //! to nothing; a timed run has [`IntervalClock`].
 
+mod arrivals;
+mod bandwidth;
 mod cache;
 mod calendar;
 mod clock;
 mod dataflow;
 pub(crate) mod device;
 mod dram;
+mod followed;
 mod interval;
 mod mesh;
 mod missed;
 mod none;
 mod pool;
+mod prefetch;
 mod queue;
 #[cfg(test)]
 mod tests;

@@ -25,8 +25,8 @@ fn machine() -> MachineSpec {
     spec.core.window = 10;
     spec.core.outstanding = 2;
     spec.hierarchy.caches = vec![
-        CacheSpec { bytes: 64 * 64, ways: 1, latency_ps: L1 },
-        CacheSpec { bytes: 1 << 20, ways: 16, latency_ps: L2 },
+        CacheSpec { bytes: 64 * 64, ways: 1, latency_ps: L1, prefetch: None },
+        CacheSpec { bytes: 1 << 20, ways: 16, latency_ps: L2, prefetch: None },
     ];
     spec.hierarchy.memory.latency_ps = DRAM;
     spec.translation.walker.enters = 1;

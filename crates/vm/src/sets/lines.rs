@@ -79,6 +79,18 @@ impl LineArray {
         }
     }
 
+    /// Returns whether the cache holds `line`, which does not count as a use.
+    #[inline]
+    pub fn holds(&self, line: u64) -> bool {
+        let set = (line & self.set_mask) as usize;
+        match &self.layout {
+            Layout::Short(rows) => rows.holds(set, line),
+            Layout::Long(rows) => rows.holds(set, line),
+            Layout::Wide(slots) => slots.lines.peek(line, line).is_some(),
+            Layout::Modulo(slots) => slots.lines.peek(line, line).is_some(),
+        }
+    }
+
     /// Brings in a line that is not here; returns the one that had to leave.
     #[inline(always)]
     pub fn insert(&mut self, line: u64, dirty: bool) -> Option<Victim> {

@@ -129,6 +129,12 @@ impl<R: Row> RankedRows<R> {
         Some((row, way))
     }
 
+    /// Returns whether a key is in its set, which does not count as a use.
+    #[inline]
+    pub(super) fn holds(&self, set: usize, key: u64) -> bool {
+        self.rows[set].find(self.shape, key).is_some()
+    }
+
     /// Puts a key that is not resident into the victim's way. Returns the row, the way, and the key that left.
     #[inline(always)]
     pub(super) fn replace(&mut self, set: usize, key: u64) -> (&mut R, usize, Option<u64>) {

@@ -3,6 +3,7 @@
 use pagewalk_trace::{BlockId, Code, Isa};
 
 use super::*;
+use crate::spec::settings::{NextLineSpec, PrefetchSpec, StreamSpec, StrideSpec};
 
 const CODE: u64 = 0x40_0000;
 const LINE: u64 = 64;
@@ -74,8 +75,12 @@ fn cycles_of_loop(spec: &MachineSpec, bytes: u64, code: &[u8], accesses: impl Fn
     (both - first) as f64 / (ROUNDS * spec.core.cycle_ps) as f64
 }
 
+/// A machine whose memory is a latency.
 fn zen3() -> MachineSpec {
-    spec("zen3")
+    changed(spec("zen3"), |spec| {
+        spec.hierarchy.memory.line_ps = None;
+        spec.hierarchy.caches.iter_mut().for_each(|cache| cache.prefetch = None);
+    })
 }
 
 fn load(line: u64) -> Vec<Access> {
@@ -119,6 +124,49 @@ fn independent_loads_share_the_latency_among_the_outstanding_misses() {
     assert_near(cycles, 110_000.0 / spec.core.cycle_ps as f64 / 24.0, "24 outstanding misses");
     let cycles = cycles_of_loop(&spec, 4096, LOADS, |_| load(0));
     assert_near(cycles, 1.0, "a taken branch a cycle");
+}
+
+#[test]
+fn a_stream_takes_what_the_bandwidth_of_memory_allows() {
+    // 8 GiB a second: a line takes 7.45 ns, which is more than a 24th of the latency.
+    let limited = changed(zen3(), |spec| spec.hierarchy.memory.line_ps = Some(7_450));
+    let line = 7_450.0 / limited.core.cycle_ps as f64;
+    let bytes = 2 * ROUNDS * LINE;
+    assert_near(cycles_of_loop(&limited, bytes, LOADS, load), line, "lines that are loaded");
+    // mov %rax, (%rdi); dec %rcx; jne. A line is read before it is changed, and written back when it leaves the last cache, where
+    // there is room for all.
+    let stores = [0x48, 0x89, 0x07, 0x48, 0xff, 0xc9, 0x75, 0xf8];
+    let store = |line| vec![Access::store(VirtAddr(BASE + line * LINE), 8)];
+    assert_near(cycles_of_loop(&limited, bytes, &stores, store), line, "lines that are stored to");
+    let small = changed(limited, |spec| spec.hierarchy.caches.truncate(1));
+    assert_near(cycles_of_loop(&small, bytes, &stores, store), 2.0 * line, "lines that come and go");
+}
+
+#[test]
+fn prefetchers_hide_the_latency_of_memory_from_a_chain_that_goes_on_in_order() {
+    let plain = changed(zen3(), |spec| {
+        spec.hierarchy.memory.latency_ps = 140 * spec.core.cycle_ps;
+    });
+    // For each page of 64 lines.
+    let chase = |spec: &MachineSpec| 64.0 * cycles_of_loop(spec, 2 * ROUNDS * LINE, CHASE, load);
+    let memory = 140.0;
+    // The first line of a page is in a cache, because the page was touched; its walk finds its entry in a cache, too.
+    let first = chase(&plain) - 63.0 * memory;
+    assert!((12.0..70.0).contains(&first), "{first} cycles for the first line");
+    let with = |level: usize, prefetch: PrefetchSpec| {
+        chase(&changed(plain.clone(), |spec| spec.hierarchy.caches[level].prefetch = Some(prefetch)))
+    };
+    let none = PrefetchSpec { next_line: None, stride: None, stream: None };
+    // The third line makes the stream known, when it is asked for; so do the four behind it, and each of them four more.
+    let stream = PrefetchSpec { stream: Some(StreamSpec { pages: 8, distance: 16 }), ..none.clone() };
+    let expected = first + 2.0 * memory + 61.0 * 12.0 + (memory - 4.0 * 12.0);
+    assert_near(with(1, stream), expected, "a stream");
+    // With each line the next one is on its way, which hides a hit's time; and then the next one is there.
+    let next_line = PrefetchSpec { next_line: Some(NextLineSpec { lines: 1 }), ..none.clone() };
+    assert_near(with(1, next_line), first + 32.0 * (memory - 12.0) + 31.0 * 12.0, "the next line");
+    // Steps go on from page to page. The first line of a page makes the prefetcher ask for the fortieth; those between miss.
+    let stride = PrefetchSpec { stride: Some(StrideSpec { instructions: 16, distance: 40 }), ..none };
+    assert_near(with(0, stride), first + 39.0 * memory + 24.0 * 4.0, "a stride");
 }
 
 #[test]

@@ -102,6 +102,11 @@ pub mod cache {
     pub fn write_backs(of: usize) -> Name {
         level(of, "write-backs")
     }
+
+    /// Returns the name of the count of lines that prefetchers brought into the level.
+    pub fn prefetches(of: usize) -> Name {
+        level(of, "prefetches")
+    }
 }
 
 /// Counts of requests to memory, beyond all caches.
@@ -112,6 +117,8 @@ pub mod memory {
     pub const DATA_READS: Name = count("memory", "data-reads");
     /// Lines read for page walks.
     pub const WALK_READS: Name = count("memory", "walk-reads");
+    /// Lines read for prefetchers.
+    pub const PREFETCH_READS: Name = count("memory", "prefetch-reads");
     /// Lines written back to memory.
     pub const WRITES: Name = count("memory", "writes");
 }

@@ -16,10 +16,12 @@
 //! Registers are renamed, so only true dependences count. A copy of a register and a register that is set to zero take a slot and no
 //! unit; a conditional jump that fuses with the comparison before it takes none. A taken branch ends the group of instructions that
 //! are dispatched in a cycle. A store is done when its address is translated and its data is there; it leaves the store buffer in
-//! order, one a cycle.
+//! order, one a cycle, when its line is in the first cache, which the core asks for as soon as it has the address.
 //!
 //! The time by which retirement advances is charged to the instruction that retires: to walks and memory, if a load made it late,
 //! to branches, if it could not be dispatched because of a misprediction, and otherwise to computing.
+//!
+//! An access to a line that is on its way waits until it arrives. Prefetchers (`time/prefetch`) hear of each access.
 //!
 //! Left out: wrong paths, instruction fetch, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
 //! have assumed latencies.
@@ -109,6 +111,12 @@ impl Dataflow {
     /// Issues a further part of the access that was issued last; returns when.
     pub(super) fn issue_part_ps(&mut self, core: usize) -> u64 {
         self.cores[core].issue_part() * self.cycle_ps
+    }
+
+    /// Returns the address of the instruction that makes the access that was issued last.
+    #[inline]
+    pub(super) fn instruction(&self, core: usize) -> u64 {
+        self.cores[core].instruction()
     }
 
     /// Completes the access that was issued last.

@@ -56,6 +56,8 @@ struct Current {
     computed: Option<u64>,
     /// When the last of its stores was done; 0 if it has none.
     stored: u64,
+    /// When the last line that it stores to is there.
+    owned: u64,
 }
 
 /// The front end: what is dispatched when.
@@ -67,6 +69,8 @@ struct Front {
     redirect: u64,
     /// The cycles that a misprediction costs, until the first instruction of the right way retires.
     lost: u64,
+    /// The cycles in which the store buffer was full, until the next instruction retires.
+    full: u64,
 }
 
 /// The execution of instructions, in any order.
@@ -127,7 +131,8 @@ const MEMORY: usize = 3;
 
 impl Pipeline {
     pub(super) fn new(design: Design) -> Self {
-        let front = Front { dispatch: InOrder::default(), targets: Targets::new(), redirect: 0, lost: 0 };
+        let front =
+            Front { dispatch: InOrder::default(), targets: Targets::new(), redirect: 0, lost: 0, full: 0 };
         let execution = Execution {
             ready: [0; 64],
             units: Units::new(&design.spec),
@@ -146,6 +151,11 @@ impl Pipeline {
     /// Returns the number of the block that is under execution.
     pub(super) fn block(&self) -> Option<usize> {
         self.place.block
+    }
+
+    /// Returns the address of the instruction that makes the access that was issued last; 0 if that is not known.
+    pub(super) fn instruction(&self) -> u64 {
+        self.place.planned.map_or(0, |planned| planned.at)
     }
 
     pub(super) fn dispatched(&self) -> u64 {
@@ -288,6 +298,7 @@ impl Pipeline {
             let data = self.current.computed.unwrap_or(self.place.issued);
             let done = data.max(self.place.issued + translation) + 1;
             self.current.stored = self.current.stored.max(done);
+            self.current.owned = self.current.owned.max(reference.done_ps / cycle_ps);
             self.execution.forwarding.store(reference.addr, data);
             self.current.walked = self.current.walked.max(translation);
         } else {
@@ -315,7 +326,7 @@ impl Pipeline {
         let computed = self.compute(instruction, dispatched);
         let done = computed.max(self.current.stored);
         if self.current.stored > 0 {
-            let drained = self.back.drain.take(self.back.retire.cycle.max(done), 1);
+            let drained = self.back.drain.take(self.back.retire.cycle.max(done).max(self.current.owned), 1);
             self.back.stores.push(drained);
         }
         self.retire(done);
@@ -346,7 +357,9 @@ impl Pipeline {
     fn take_dispatch(&mut self, takes_slot: bool, stores: bool) -> u64 {
         let mut from = self.front.dispatch.cycle.max(self.back.window.free());
         if stores {
-            from = from.max(self.back.stores.free());
+            let free = self.back.stores.free();
+            self.front.full += free.saturating_sub(from);
+            from = from.max(free);
         }
         from = from.max(self.front.redirect);
         if takes_slot { self.front.dispatch.take(from, self.design.width) } else { from }
@@ -396,8 +409,8 @@ impl Pipeline {
     fn charge(&mut self, advance: u64, walked: u64, missed: u64) {
         let branch = advance.min(std::mem::take(&mut self.front.lost));
         let rest = advance - branch;
-        // What a load took beyond a hit was waited for last.
-        let memory = rest.min(missed);
+        // What a load took beyond a hit was waited for last; a store buffer that is full waits for lines.
+        let memory = rest.min(missed + std::mem::take(&mut self.front.full));
         let walk = (rest - memory).min(walked);
         for (part, cycles) in
             [(BRANCH, branch), (MEMORY, memory), (WALK, walk), (COMPUTE, rest - memory - walk)]

@@ -21,6 +21,8 @@ pub(super) struct Plan {
 pub(super) struct Planned {
     /// The place of the instruction in the block.
     pub(super) instruction: u32,
+    /// The address of the instruction.
+    pub(super) at: u64,
     /// The registers that form the address.
     pub(super) address: Registers,
     pub(super) store: bool,
@@ -45,6 +47,7 @@ impl Plan {
                 let operands = instruction.operands.iter().filter(move |operand| wanted(operand.direction));
                 operands.map(move |operand| Planned {
                     instruction: number,
+                    at: addr.wrapping_add(instruction.offset.into()),
                     address: operand.address,
                     store,
                     on_stack: operand.on_stack,

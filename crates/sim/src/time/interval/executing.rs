@@ -4,6 +4,7 @@ use pagewalk_vm::addr::PhysAddr;
 
 use super::IntervalClock;
 use crate::time::dataflow::Reference;
+use crate::time::followed::Found;
 
 impl IntervalClock {
     /// Dispatches the next access, with the instructions before it.
@@ -15,16 +16,18 @@ impl IntervalClock {
         clock.now_ps = dataflow.dispatched_ps(core);
     }
 
-    /// Completes an access that was found at a level, after so long.
+    /// Completes an access that went out at `at_ps` and was found at a level, after so long.
     #[inline(never)]
     pub(super) fn complete(
         &mut self,
         core: usize,
-        addr: PhysAddr,
-        write: bool,
+        (addr, write): (PhysAddr, bool),
+        at_ps: u64,
         (level, latency_ps): (usize, u64),
     ) {
         let Some(dataflow) = &mut self.dataflow else { return };
+        let instruction = dataflow.instruction(core);
+        let latency_ps = self.memory.follow(core, &Found { instruction, addr, at_ps, level, latency_ps });
         let clock = &mut self.cores[core];
         let mut ready_ps = clock.translated_ps;
         if level > 0 {

@@ -268,7 +268,7 @@ impl CoreTime for IntervalClock {
             Err(missed) => return Some(missed),
         };
         if self.dataflow.is_some() {
-            self.complete(core, addr, write, (level, latency_ps));
+            self.complete(core, (addr, write), at_ps, (level, latency_ps));
             return None;
         }
         let clock = &mut self.cores[core];

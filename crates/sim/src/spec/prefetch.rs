@@ -1,0 +1,35 @@
+//! The prefetchers of a cache level.
+
+use super::section::section;
+
+section! {
+    /// The prefetchers of a cache level, each of which works if its table is there.
+    pub struct PrefetchSpec {
+        next_line: Option<NextLineSpec> = "next-line" part(NextLineSpec), "the lines behind each one that is used";
+        stride: Option<StrideSpec> = "stride" part(StrideSpec), "the lines that an instruction loads next if it goes on in equal steps";
+        stream: Option<StreamSpec> = "stream" part(StreamSpec), "the lines ahead of misses that go up or down in a page of 4 KiB";
+    }
+}
+
+section! {
+    /// The keys of a next-line prefetcher, which asks for the lines behind each one.
+    pub struct NextLineSpec {
+        lines: u32 = "lines" integer(1, 8) or "1", "lines behind the one that is used";
+    }
+}
+
+section! {
+    /// The keys of a stride prefetcher, which knows the steps of instructions.
+    pub struct StrideSpec {
+        instructions: u32 = "instructions" integer(1, 65_536) or "256", "instructions that are remembered; rounded up to a power of two";
+        distance: u32 = "distance" integer(1, 64) or "8", "steps ahead of the access";
+    }
+}
+
+section! {
+    /// The keys of a stream prefetcher, which knows the directions of pages.
+    pub struct StreamSpec {
+        pages: u32 = "pages" integer(1, 1_024) or "32", "pages that are remembered; the oldest leaves";
+        distance: u32 = "distance" integer(1, 63) or "16", "lines ahead of the last miss, at most";
+    }
+}

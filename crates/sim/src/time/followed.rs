@@ -1,0 +1,128 @@
+//! Lines on their way, and prefetchers: what a core that executes instructions adds to its caches.
+
+use pagewalk_vm::addr::PhysAddr;
+
+use super::arrivals::Arrivals;
+use super::cache::{LINE_SHIFT, MemoryHierarchy, MemoryReference};
+use super::pool::Pool;
+use super::prefetch::{Heard, Prefetchers, Wanted};
+use crate::metrics::Rows;
+use crate::metrics::names::{cache, memory};
+use crate::spec::settings::MachineSpec;
+
+/// Lines that the prefetchers of a core wait for at once. Misses of the second cache that Zen 3 has under way: AnandTech, "AMD Zen 3
+/// Ryzen Deep Dive Review", 2020.
+const UNDER_WAY: u32 = 64;
+
+/// What a hierarchy knows of each core's lines on their way, and its prefetchers.
+#[derive(Clone, Debug)]
+pub(super) struct Followed {
+    /// By core.
+    cores: Vec<Core>,
+    /// By level, the lines that prefetchers brought there; none if no level has prefetchers.
+    prefetched: Option<Vec<u64>>,
+    memory_prefetch_reads: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Core {
+    arrivals: Arrivals,
+    /// By level, nearest first.
+    prefetchers: Vec<Option<Prefetchers>>,
+    under_way: Pool,
+}
+
+/// An access of an executed instruction that was found at a level, after so long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) instruction: u64,
+    pub(super) addr: PhysAddr,
+    pub(super) at_ps: u64,
+    pub(super) level: usize,
+    pub(super) latency_ps: u64,
+}
+
+impl Followed {
+    /// Creates the prefetchers of a machine's cores, which have heard of nothing.
+    pub(super) fn new(spec: &MachineSpec) -> Self {
+        let caches = &spec.hierarchy.caches;
+        let core = || Core {
+            arrivals: Arrivals::new(),
+            prefetchers: caches.iter().map(Prefetchers::new).collect(),
+            under_way: Pool::new(UNDER_WAY),
+        };
+        Self {
+            cores: (0..spec.core.count).map(|_| core()).collect(),
+            prefetched: caches.iter().any(|cache| cache.prefetch.is_some()).then(|| vec![0; caches.len()]),
+            memory_prefetch_reads: 0,
+        }
+    }
+
+    /// Adds the counts of prefetchers to the rows, if there are any.
+    pub(super) fn rows(&self, rows: &mut Rows) {
+        let Some(prefetched) = &self.prefetched else { return };
+        for (level, count) in (1..).zip(prefetched) {
+            rows.sum(cache::prefetches(level), *count);
+        }
+        rows.sum(memory::PREFETCH_READS, self.memory_prefetch_reads);
+    }
+}
+
+impl MemoryHierarchy {
+    /// Follows an access: it waits for a line that is on its way, and prefetchers hear of it. Returns the latency.
+    #[inline]
+    pub(super) fn follow(&mut self, core: usize, found: &Found) -> u64 {
+        let line = found.addr.0 >> LINE_SHIFT;
+        let is_cached = found.level < self.levels();
+        let arrivals = &mut self.followed.cores[core].arrivals;
+        let mut latency_ps = found.latency_ps;
+        if let Some(arrives_ps) = arrivals.of(line).filter(|_| is_cached) {
+            latency_ps = latency_ps.max(arrives_ps.saturating_sub(found.at_ps));
+        } else if found.level > 0 {
+            arrivals.note(line, found.at_ps + latency_ps);
+        }
+        if self.followed.prefetched.is_some() {
+            self.let_hear(core, found, line);
+        }
+        latency_ps
+    }
+
+    /// Lets the prefetchers of each level that an access reached hear of it.
+    fn let_hear(&mut self, core: usize, found: &Found, line: u64) {
+        let heard = Heard { instruction: found.instruction, line };
+        let reached = (found.level + 1).min(self.levels());
+        for level in 0..reached {
+            let mut wanted = Wanted::new();
+            if let Some(prefetchers) = &mut self.followed.cores[core].prefetchers[level] {
+                prefetchers.hear(&heard, &mut wanted);
+            }
+            wanted.into_iter().for_each(|line| self.prefetch(core, line, level, found.at_ps));
+        }
+    }
+
+    /// Brings a line into a level from below, unless it is there, or too much is under way.
+    fn prefetch(&mut self, core: usize, line: u64, into: usize, at_ps: u64) {
+        let is_full = self.followed.cores[core].under_way.next_free_ps() > at_ps;
+        if is_full || self.holds(core, line, into) {
+            return;
+        }
+        let levels = self.levels();
+        let from = (into + 1..levels).find(|&at| self.holds(core, line, at)).unwrap_or(levels);
+        let latency_ps = match from < levels {
+            true => self.hit_latency_ps(core, line, from),
+            false => {
+                let addr = PhysAddr(line << LINE_SHIFT);
+                let Ok(latency_ps) = self.below(core, addr, MemoryReference::Load, at_ps) else { return };
+                self.followed.memory_prefetch_reads += 1;
+                latency_ps
+            }
+        };
+        self.fill(core, line, into, from, false, at_ps);
+        let Followed { cores, prefetched, .. } = &mut *self.followed;
+        cores[core].under_way.take(at_ps, |start_ps| start_ps + latency_ps);
+        cores[core].arrivals.note(line, at_ps + latency_ps);
+        if let Some(prefetched) = prefetched {
+            prefetched[into] += 1;
+        }
+    }
+}

@@ -31,6 +31,7 @@ mod order;
 mod pipeline;
 mod plan;
 mod predictor;
+mod ready;
 mod targets;
 mod units;
 
@@ -47,6 +48,7 @@ pub(super) struct Dataflow {
     blocks: Vec<Option<Box<Plan>>>,
     cores: Vec<Pipeline>,
     cycle_ps: u64,
+    are_dependences_followed: bool,
 }
 
 /// What became of a reference: when it had its translation, and when its data is there.
@@ -70,6 +72,7 @@ impl Dataflow {
             blocks: Vec::new(),
             cores: (0..core.count).map(|_| Pipeline::new(design.clone())).collect(),
             cycle_ps: core.cycle_ps,
+            are_dependences_followed: spec.are_dependences_followed,
         }
     }
 
@@ -77,9 +80,12 @@ impl Dataflow {
     /// number out of order, which no front-end gives and for which there may be no memory.
     pub(super) fn code(&mut self, code: &Code) {
         let plan = match code.isa {
-            Isa::X86_64 => Some(Box::new(Plan::of_x86_64(code.addr.0, &code.bytes))),
+            Isa::X86_64 => Some(Plan::of_x86_64(code.addr.0, &code.bytes)),
             Isa::Aarch64 | Isa::Riscv64 | Isa::LoongArch64 => None,
         };
+        let plan =
+            plan.map(|plan| if self.are_dependences_followed { plan } else { plan.without_dependences() });
+        let plan = plan.map(Box::new);
         let number = code.block.0 as usize;
         if number == self.blocks.len() {
             self.blocks.push(plan);

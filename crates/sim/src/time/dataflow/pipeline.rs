@@ -1,13 +1,14 @@
 //! The pipeline of one core.
 
-use pagewalk_code::{Class, Direction, Flow, Instruction, Registers};
+use pagewalk_code::Flow;
 
 use super::Reference;
 use super::forwarding::Forwarding;
 use super::order::{InOrder, Ring};
-use super::plan::{Plan, Planned};
+use super::plan::{Operation, Plan, Planned};
+use super::ready::Ready;
 use super::targets::Targets;
-use super::units::{Unit, Units, work};
+use super::units::{Unit, Units};
 use crate::spec::settings::{CoreSpec, DataflowSpec};
 
 /// Forwarding of a store's data in cycles: to an address relative to the stack, which cores recognise when they rename registers,
@@ -25,12 +26,15 @@ pub(super) struct Design {
     window: usize,
     cycle_ps: u64,
     nearest_ps: u64,
+    /// The cycles of a hit in the nearest cache.
+    nearest: u64,
 }
 
 impl Design {
     pub(super) fn new(core: &CoreSpec, spec: &DataflowSpec, nearest_ps: u64) -> Self {
         let (width, window) = (core.width, core.window as usize);
-        Self { spec: spec.clone(), width, window, cycle_ps: core.cycle_ps, nearest_ps }
+        let nearest = nearest_ps.div_ceil(core.cycle_ps);
+        Self { spec: spec.clone(), width, window, cycle_ps: core.cycle_ps, nearest_ps, nearest }
     }
 }
 
@@ -76,8 +80,7 @@ struct Front {
 /// The execution of instructions, in any order.
 #[derive(Clone, Debug)]
 struct Execution {
-    /// By register, when its value is there.
-    ready: [u64; 64],
+    ready: Ready,
     units: Units,
     forwarding: Forwarding,
 }
@@ -134,7 +137,7 @@ impl Pipeline {
         let front =
             Front { dispatch: InOrder::default(), targets: Targets::new(), redirect: 0, lost: 0, full: 0 };
         let execution = Execution {
-            ready: [0; 64],
+            ready: Ready::new(),
             units: Units::new(&design.spec),
             forwarding: Forwarding::new(design.spec.store_buffer),
         };
@@ -221,9 +224,7 @@ impl Pipeline {
     /// Executes what is left of a block: accesses that were not made are those of instructions that a fault or the end of a recording
     /// cut off.
     pub(super) fn finish(&mut self, plan: &Plan) {
-        while let Some(instruction) = plan.instructions.get(self.place.instruction) {
-            self.complete_instruction(instruction);
-        }
+        self.complete_up_to(plan, plan.operations.len());
         self.place.ended = Some((plan.flow(), plan.branch(), plan.end, self.place.done));
         self.place.block = None;
     }
@@ -232,27 +233,54 @@ impl Pipeline {
     pub(super) fn issue(&mut self, plan: Option<&Plan>) -> u64 {
         let Some(plan) = plan else { return self.issue_unplanned() };
         let Some(planned) = self.next_planned(plan) else {
-            if let Some(instruction) = plan.instructions.get(self.place.instruction)
+            if let Some(operation) = plan.operations.get(self.place.instruction)
                 && self.current.dispatched.is_some()
             {
-                self.complete_instruction(instruction);
+                self.complete_operation(plan, operation);
             }
             return self.issue_unplanned();
         };
         self.place.planned = Some(planned);
         let number = planned.instruction as usize;
-        while self.place.instruction < number {
-            self.complete_instruction(&plan.instructions[self.place.instruction]);
-        }
-        let instruction = &plan.instructions[number];
-        let dispatched = self.dispatched_of(instruction);
-        let at = (dispatched + 1).max(self.ready_of(planned.address));
+        self.complete_up_to(plan, number);
+        let operation = &plan.operations[number];
+        let dispatched = self.dispatched_of(operation);
+        let at = (dispatched + 1).max(self.execution.ready.of(planned.address, &plan.sets));
         let unit = if planned.store { Unit::Store } else { Unit::Load };
         if planned.store {
-            self.compute(instruction, dispatched);
+            self.compute(plan, operation, dispatched);
         }
         self.place.issued = self.execution.units.take(unit, at, 1);
         self.place.issued
+    }
+
+    /// Completes the instructions of the block before one, all of whose accesses have been made.
+    #[inline]
+    fn complete_up_to(&mut self, plan: &Plan, number: usize) {
+        while self.place.instruction < number {
+            let operation = &plan.operations[self.place.instruction];
+            if operation.is_plain() {
+                self.execute_plain(plan, operation);
+            } else {
+                self.complete_operation(plan, operation);
+            }
+        }
+    }
+
+    /// Executes an instruction that makes no access.
+    #[inline]
+    fn execute_plain(&mut self, plan: &Plan, operation: &Operation) {
+        let dispatched = self.take_dispatch(operation.takes_slot, false);
+        let Execution { ready, units, .. } = &mut self.execution;
+        let mut start = (dispatched + 1).max(ready.of(operation.reads, &plan.sets));
+        if let Some(unit) = operation.work.unit {
+            start = units.take(unit, start, operation.work.latency);
+        }
+        let done = start + u64::from(operation.work.latency);
+        ready.write(operation.writes, &plan.sets, done);
+        self.retire(done, 0, 0);
+        self.place.done = done;
+        self.place.instruction += 1;
     }
 
     /// An access that no instruction is known to make: it waits for nothing.
@@ -289,66 +317,85 @@ impl Pipeline {
     }
 
     /// Completes the access that was issued last.
+    #[inline]
     pub(super) fn complete(&mut self, reference: &Reference) {
-        let Design { cycle_ps, nearest_ps, .. } = self.design;
+        let Design { cycle_ps, nearest_ps, nearest, .. } = self.design;
         let issued_ps = self.place.issued * cycle_ps;
-        let cycles = |ps: u64| ps.div_ceil(cycle_ps);
+        // The usual case needs no division.
+        let cycles = |ps: u64| {
+            if ps == 0 {
+                0
+            } else if ps == nearest_ps {
+                nearest
+            } else {
+                ps.div_ceil(cycle_ps)
+            }
+        };
         let translation = cycles(reference.translated_ps.saturating_sub(issued_ps));
+        let waited = cycles(reference.done_ps.saturating_sub(issued_ps));
         if reference.write {
-            let data = self.current.computed.unwrap_or(self.place.issued);
-            let done = data.max(self.place.issued + translation) + 1;
-            self.current.stored = self.current.stored.max(done);
-            self.current.owned = self.current.owned.max(reference.done_ps / cycle_ps);
-            self.execution.forwarding.store(reference.addr, data);
-            self.current.walked = self.current.walked.max(translation);
+            self.complete_store(reference.addr, translation, waited);
         } else {
-            let hit = cycles(nearest_ps);
-            let mut done = self.place.issued + cycles(reference.done_ps.saturating_sub(issued_ps));
-            let mut missed = (done - self.place.issued).saturating_sub(hit + translation);
-            if let Some(ready) = self.execution.forwarding.find(reference.addr) {
-                let on_stack = self.place.planned.is_some_and(|planned| planned.on_stack);
-                let latency = if on_stack { FORWARDED_ON_STACK } else { FORWARDED };
-                (done, missed) = (ready.max(self.place.issued + translation) + latency, 0);
-            }
-            if done >= self.current.loaded {
-                (self.current.loaded, self.current.walked, self.current.missed) = (done, translation, missed);
-            }
+            self.complete_load(reference.addr, translation, waited);
         }
         if self.place.planned.is_none() {
-            let done = self.current.loaded.max(self.current.stored);
-            self.retire(done);
+            let Current { loaded, stored, walked, missed, .. } = self.current;
+            self.retire(loaded.max(stored), walked, missed);
+        }
+    }
+
+    fn complete_store(&mut self, addr: u64, translation: u64, waited: u64) {
+        let issued = self.place.issued;
+        let data = self.current.computed.unwrap_or(issued);
+        self.execution.forwarding.store(addr, data);
+        let Current { stored, owned, walked, .. } = &mut self.current;
+        *stored = data.max(issued + translation + 1).max(*stored);
+        *owned = (issued + waited).max(*owned);
+        *walked = translation.max(*walked);
+    }
+
+    fn complete_load(&mut self, addr: u64, translation: u64, waited: u64) {
+        let translated = self.place.issued + translation;
+        let mut done = self.place.issued + waited;
+        let mut missed = waited.saturating_sub(self.design.nearest + translation);
+        if let Some(ready) = self.execution.forwarding.find(addr) {
+            let on_stack = self.place.planned.is_some_and(|planned| planned.on_stack);
+            let latency = if on_stack { FORWARDED_ON_STACK } else { FORWARDED };
+            (done, missed) = (ready.max(translated) + latency, 0);
+        }
+        if done >= self.current.loaded {
+            (self.current.loaded, self.current.walked, self.current.missed) = (done, translation, missed);
         }
     }
 
     /// Completes the next instruction of the block, whose accesses have been made.
-    fn complete_instruction(&mut self, instruction: &Instruction) {
-        let dispatched = self.dispatched_of(instruction);
-        let computed = self.compute(instruction, dispatched);
-        let done = computed.max(self.current.stored);
-        if self.current.stored > 0 {
-            let drained = self.back.drain.take(self.back.retire.cycle.max(done).max(self.current.owned), 1);
+    fn complete_operation(&mut self, plan: &Plan, operation: &Operation) {
+        let dispatched = self.dispatched_of(operation);
+        let computed = self.compute(plan, operation, dispatched);
+        let Current { stored, owned, walked, missed, .. } = self.current;
+        let done = computed.max(stored);
+        if stored > 0 {
+            let drained = self.back.drain.take(self.back.retire.cycle.max(done).max(owned), 1);
             self.back.stores.push(drained);
         }
-        self.retire(done);
+        self.retire(done, walked, missed);
         self.place.done = computed;
         self.place.instruction += 1;
     }
 
     /// Dispatches an instruction, if that has not been done.
     #[inline]
-    fn dispatched_of(&mut self, instruction: &Instruction) -> u64 {
+    fn dispatched_of(&mut self, operation: &Operation) -> u64 {
         if let Some(dispatched) = self.current.dispatched {
             return dispatched;
         }
-        let mut takes_slot = !instruction.fuses;
-        if instruction.flow == Flow::Repeat {
-            self.place.repeated_bytes +=
-                instruction.operands.first().map_or(1, |operand| operand.bytes.into());
+        let mut takes_slot = operation.takes_slot;
+        if operation.repeated_bytes > 0 {
+            self.place.repeated_bytes += u32::from(operation.repeated_bytes);
             takes_slot = self.place.repeated_bytes >= REPEATED_BYTES;
             self.place.repeated_bytes %= REPEATED_BYTES;
         }
-        let stores = instruction.operands.iter().any(|operand| operand.direction != Direction::Load);
-        let dispatched = self.take_dispatch(takes_slot, stores);
+        let dispatched = self.take_dispatch(takes_slot, operation.stores);
         self.current = Current { dispatched: Some(dispatched), ..Current::default() };
         dispatched
     }
@@ -366,27 +413,21 @@ impl Pipeline {
     }
 
     /// Returns when the result of an instruction, whose loads are done, is there.
-    #[inline]
-    fn compute(&mut self, instruction: &Instruction, dispatched: u64) -> u64 {
+    fn compute(&mut self, plan: &Plan, operation: &Operation, dispatched: u64) -> u64 {
         if let Some(computed) = self.current.computed {
             return computed;
         }
-        let work = work(instruction.class);
-        let mut start = (dispatched + 1).max(self.current.loaded);
-        if instruction.flow != Flow::Repeat {
-            start = start.max(self.ready_of(instruction.reads));
-        }
+        let work = operation.work;
+        let Execution { ready, units, .. } = &mut self.execution;
+        let mut start = (dispatched + 1).max(self.current.loaded).max(ready.of(operation.reads, &plan.sets));
         if work.is_serial {
             start = start.max(self.back.retire.cycle);
         }
         if let Some(unit) = work.unit {
-            start = self.execution.units.take(unit, start, work.latency);
+            start = units.take(unit, start, work.latency);
         }
-        let is_free = instruction.class == Class::Zero;
-        let done = if is_free { dispatched } else { start + u64::from(work.latency) };
-        if instruction.flow != Flow::Repeat {
-            instruction.writes.iter().for_each(|register| self.execution.ready[register.index()] = done);
-        }
+        let done = if operation.is_zero { dispatched } else { start + u64::from(work.latency) };
+        ready.write(operation.writes, &plan.sets, done);
         if work.is_serial {
             self.front.redirect = self.front.redirect.max(done);
         }
@@ -394,14 +435,17 @@ impl Pipeline {
         done
     }
 
-    /// Retires the current instruction, and charges the time by which retirement advances.
+    /// Retires the current instruction, which waited for so many cycles of a walk, and of a miss, and charges the time by which retirement
+    /// advances.
     #[inline]
-    fn retire(&mut self, done: u64) {
+    fn retire(&mut self, done: u64, walked: u64, missed: u64) {
         let before = self.back.retire.cycle;
         let retired = self.back.retire.take(done, self.design.spec.retire_width);
         self.back.window.push(retired);
-        let Current { walked, missed, .. } = std::mem::take(&mut self.current);
-        self.charge(retired - before, walked, missed);
+        self.current.dispatched = None;
+        if retired > before {
+            self.charge(retired - before, walked, missed);
+        }
     }
 
     /// Charges cycles by which retirement advances with an instruction that waited for so many of a walk, and of a miss.
@@ -417,13 +461,5 @@ impl Pipeline {
         {
             self.charged[part] += cycles;
         }
-    }
-
-    #[inline]
-    fn ready_of(&self, registers: Registers) -> u64 {
-        if !self.design.spec.are_dependences_followed {
-            return 0;
-        }
-        registers.iter().map(|register| self.execution.ready[register.index()]).max().unwrap_or(0)
     }
 }

@@ -1,6 +1,9 @@
 //! A block of instructions as a pipeline executes it.
 
-use pagewalk_code::{Block, Direction, Flow, Instruction, Records, Registers};
+use pagewalk_code::{Block, Class, Direction, Flow, Instruction, Operand, Records, Registers};
+
+use super::ready::Names;
+use super::units::{Work, work};
 
 /// A decoded block, and which instruction makes which access.
 #[derive(Debug)]
@@ -8,23 +11,48 @@ pub(super) struct Plan {
     pub(super) addr: u64,
     /// The address behind the block.
     pub(super) end: u64,
-    pub(super) instructions: Box<[Instruction]>,
+    /// The instructions, in order.
+    pub(super) operations: Box<[Operation]>,
     pub(super) accesses: Box<[Planned]>,
+    /// The registers of instructions that have many.
+    pub(super) sets: Box<[Registers]>,
+    /// The address and the flow of the last instruction.
+    last: (u64, Flow),
     /// The number of accesses of instructions that always have as many.
     fixed: u32,
     /// The number of entries whose accesses vary.
     varying: u32,
 }
 
+/// An instruction as a pipeline executes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    /// The registers that the operation needs.
+    pub(super) reads: Names,
+    /// The registers that it writes.
+    pub(super) writes: Names,
+    pub(super) work: Work,
+    /// Whether it is dispatched alone, not together with the comparison before it.
+    pub(super) takes_slot: bool,
+    /// Whether it has operands in memory.
+    pub(super) has_accesses: bool,
+    /// Whether it stores.
+    pub(super) stores: bool,
+    /// Whether it sets a register to zero, without an operation.
+    pub(super) is_zero: bool,
+    /// Bytes of each repetition of an instruction that repeats itself; 0 for every other one.
+    pub(super) repeated_bytes: u16,
+}
+
 /// Accesses of an instruction that follow each other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
-    /// The place of the instruction in the block.
-    pub(super) instruction: u32,
     /// The address of the instruction.
     pub(super) at: u64,
+    /// The place of the instruction in the block.
+    pub(super) instruction: u32,
     /// The registers that form the address.
-    pub(super) address: Registers,
+    pub(super) address: Names,
     pub(super) store: bool,
     /// Whether the address is relative to the stack pointer or to the frame pointer.
     pub(super) on_stack: bool,
@@ -32,51 +60,91 @@ pub(super) struct Planned {
     times: Option<u32>,
 }
 
+impl Operation {
+    fn new(instruction: &Instruction, sets: &mut Vec<Registers>) -> Self {
+        let Instruction { class, flow, operands, fuses, .. } = instruction;
+        let repeats = *flow == Flow::Repeat;
+        // A repetition waits for no other one: the core knows the addresses of all.
+        let [reads, writes] =
+            [instruction.reads, instruction.writes].map(|own| if repeats { Registers::EMPTY } else { own });
+        let first_bytes = operands.first().map_or(1, |operand| operand.bytes.max(1));
+        Self {
+            reads: Names::read(reads, sets),
+            writes: Names::written(writes, sets),
+            work: work(*class),
+            takes_slot: !fuses,
+            has_accesses: !operands.is_empty(),
+            stores: operands.iter().any(|operand| operand.direction != Direction::Load),
+            is_zero: *class == Class::Zero,
+            repeated_bytes: if repeats { first_bytes } else { 0 },
+        }
+    }
+
+    /// Returns whether the operation is done without an access, and without an order beyond its registers'.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        !(self.has_accesses || self.work.is_serial || self.is_zero || self.repeated_bytes > 0)
+    }
+}
+
+impl Planned {
+    fn new(instruction: u32, at: u64, operand: &Operand, store: bool, sets: &mut Vec<Registers>) -> Self {
+        Self {
+            at,
+            instruction,
+            address: Names::read(operand.address, sets),
+            store,
+            on_stack: operand.on_stack,
+            times: match operand.records {
+                Records::Exactly(times) => Some(times.into()),
+                Records::Varies => None,
+            },
+        }
+    }
+}
+
 impl Plan {
     /// Decodes the bytes of x86-64 instructions.
     pub(super) fn of_x86_64(addr: u64, code: &[u8]) -> Self {
         let block = Block::of_x86_64(addr, code);
-        let mut accesses = Vec::new();
+        let at = |instruction: &Instruction| addr.wrapping_add(instruction.offset.into());
+        let (mut operations, mut accesses, mut sets) = (Vec::new(), Vec::new(), Vec::new());
         for (number, instruction) in (0..).zip(&block.instructions) {
-            let of = |store: bool| {
-                let wanted = move |direction: Direction| match direction {
-                    Direction::Load => !store,
-                    Direction::Modify => true,
-                    Direction::Store => store,
-                };
-                let operands = instruction.operands.iter().filter(move |operand| wanted(operand.direction));
-                operands.map(move |operand| Planned {
-                    instruction: number,
-                    at: addr.wrapping_add(instruction.offset.into()),
-                    address: operand.address,
-                    store,
-                    on_stack: operand.on_stack,
-                    times: match operand.records {
-                        Records::Exactly(times) => Some(times.into()),
-                        Records::Varies => None,
-                    },
-                })
-            };
-            accesses.extend(of(false).chain(of(true)));
+            operations.push(Operation::new(instruction, &mut sets));
+            for (store, not) in [(false, Direction::Store), (true, Direction::Load)] {
+                let operands = instruction.operands.iter().filter(|operand| operand.direction != not);
+                accesses.extend(
+                    operands.map(|operand| Planned::new(number, at(instruction), operand, store, &mut sets)),
+                );
+            }
         }
         Self {
             addr,
             end: addr.wrapping_add(block.bytes.into()),
+            operations: operations.into_boxed_slice(),
+            sets: sets.into_boxed_slice(),
+            last: block.instructions.last().map_or((addr, Flow::Next), |last| (at(last), last.flow)),
             fixed: accesses.iter().filter_map(|access| access.times).sum(),
             varying: accesses.iter().filter(|access| access.times.is_none()).count() as u32,
-            instructions: block.instructions,
             accesses: accesses.into_boxed_slice(),
         }
     }
 
+    /// Lets no instruction wait for a register.
+    pub(super) fn without_dependences(mut self) -> Self {
+        self.operations.iter_mut().for_each(|operation| operation.reads = Names::NONE);
+        self.accesses.iter_mut().for_each(|access| access.address = Names::NONE);
+        self
+    }
+
     /// Returns the flow behind the last instruction.
     pub(super) fn flow(&self) -> Flow {
-        self.instructions.last().map_or(Flow::Next, |instruction| instruction.flow)
+        self.last.1
     }
 
     /// Returns the address of the last instruction, which names a branch.
     pub(super) fn branch(&self) -> u64 {
-        self.addr.wrapping_add(self.instructions.last().map_or(0, |instruction| instruction.offset.into()))
+        self.last.0
     }
 
     /// Returns how many accesses an entry has in an execution of the block with so many accesses in all: what instructions with a fixed

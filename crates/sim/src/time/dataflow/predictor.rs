@@ -28,26 +28,32 @@ struct Entry {
     useful: u8,
 }
 
-/// The history of a table, folded to so many bits.
+/// The history of a table, folded to the bits of an index, and to those of a tag. Together they tell branches apart that are as far from
+/// each other as the product of both.
 #[derive(Clone, Copy, Debug, Default)]
 struct Folded {
-    value: u32,
-    bits: u32,
+    index: u32,
+    tag: u32,
     length: usize,
 }
 
 impl Folded {
-    fn new(length: usize, bits: u32) -> Self {
-        Self { value: 0, bits, length }
+    fn new(length: usize) -> Self {
+        Self { index: 0, tag: 0, length }
     }
 
     /// Takes in the newest branch, and drops the one that is now too old.
     #[inline]
     fn push(&mut self, newest: u32, oldest: u32) {
-        let value = self.value << 1 | newest;
-        let value = value ^ oldest << (self.length as u32 % self.bits);
-        self.value = (value ^ value >> self.bits) & ((1 << self.bits) - 1);
+        self.index = fold::<INDEX_BITS>(self.index, newest, oldest, self.length);
+        self.tag = fold::<TAG_BITS>(self.tag, newest, oldest, self.length);
     }
+}
+
+#[inline]
+fn fold<const BITS: u32>(value: u32, newest: u32, oldest: u32, length: usize) -> u32 {
+    let value = (value << 1 | newest) ^ oldest << (length as u32 % BITS);
+    (value ^ value >> BITS) & ((1 << BITS) - 1)
 }
 
 /// What predicts whether branches are taken.
@@ -56,8 +62,7 @@ pub(super) struct Predictor {
     /// From -2 to 1 each; taken if it is not negative.
     base: Box<[i8]>,
     tables: [Box<[Entry]>; TABLES],
-    indices: [Folded; TABLES],
-    tags: [[Folded; 2]; TABLES],
+    histories: [Folded; TABLES],
     branches: Box<[bool; REMEMBERED]>,
     count: u32,
 }
@@ -67,8 +72,7 @@ impl Predictor {
         Self {
             base: vec![0; 1 << BASE_BITS].into_boxed_slice(),
             tables: std::array::from_fn(|_| vec![Entry::default(); 1 << INDEX_BITS].into_boxed_slice()),
-            indices: LENGTHS.map(|length| Folded::new(length, INDEX_BITS)),
-            tags: LENGTHS.map(|length| [TAG_BITS, TAG_BITS - 1].map(|bits| Folded::new(length, bits))),
+            histories: LENGTHS.map(Folded::new),
             branches: Box::new([false; REMEMBERED]),
             count: 0,
         }
@@ -117,9 +121,9 @@ impl Predictor {
     #[inline]
     fn place(&self, table: usize, address: u64) -> (usize, u16) {
         let address = (address ^ address >> 17) as u32;
-        let index = address ^ address >> (INDEX_BITS - table as u32) ^ self.indices[table].value;
-        let [first, second] = self.tags[table];
-        let tag = address ^ first.value ^ second.value << 1;
+        let history = &self.histories[table];
+        let index = address ^ address >> (INDEX_BITS - table as u32) ^ history.index;
+        let tag = address ^ history.tag ^ history.index << 1;
         (index as usize & ((1 << INDEX_BITS) - 1), (tag & ((1 << TAG_BITS) - 1)) as u16)
     }
 
@@ -141,10 +145,9 @@ impl Predictor {
     fn remember(&mut self, taken: bool) {
         let now = self.count as usize;
         self.branches[now % REMEMBERED] = taken;
-        for (index, tags) in self.indices.iter_mut().zip(&mut self.tags) {
-            let oldest = self.branches[now.wrapping_sub(index.length) % REMEMBERED];
-            let folded = std::iter::once(index).chain(tags);
-            folded.for_each(|folded| folded.push(taken.into(), oldest.into()));
+        for history in &mut self.histories {
+            let oldest = self.branches[now.wrapping_sub(history.length) % REMEMBERED];
+            history.push(taken.into(), oldest.into());
         }
         self.count = self.count.wrapping_add(1);
         if self.count.is_multiple_of(AGE) {

@@ -7,9 +7,11 @@ use crate::spec::settings::DataflowSpec;
 /// Cycles that are kept in view; units are asked for within a window's time of each other.
 const CYCLES: usize = 1 << 12;
 
-/// Bits of the number of units that are taken in a cycle; a machine file allows 64.
-const TAKEN_BITS: u32 = 8;
+/// Bits of the number of units of a kind that are taken in a cycle; a machine file allows 64.
+const TAKEN_BITS: u32 = 7;
 const TAKEN: u64 = (1 << TAKEN_BITS) - 1;
+/// Bits of all kinds; the bits of a cycle's number that tell it from others in the same place stand above.
+const CYCLE_SHIFT: u32 = TAKEN_BITS * KINDS as u32;
 
 /// The kinds of units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,8 +32,8 @@ pub(super) enum Unit {
     Divide,
 }
 
-/// The number of kinds.
-const UNITS: usize = 7;
+/// The number of kinds that take an operation a cycle: all but the last.
+const KINDS: usize = 6;
 
 /// What an operation of a class takes.
 #[derive(Clone, Copy, Debug)]
@@ -81,10 +83,10 @@ pub(super) const fn work(class: Class) -> Work {
 /// The units of a core, by the cycles in which they are taken.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
-    /// By unit: how many there are; none where there is always another.
-    counts: Option<[u64; UNITS]>,
-    /// By unit and by the low bits of the cycle: the cycle, above the 8 bits that say how many are taken in it.
-    taken: Box<[u64]>,
+    /// By kind: how many there are; none where there is always another.
+    counts: Option<[u64; KINDS]>,
+    /// By the low bits of a cycle's number: its high bits, above how many units of each kind are taken in it.
+    taken: Box<[u64; CYCLES]>,
     divider_free: u64,
 }
 
@@ -97,10 +99,9 @@ impl Units {
             spec.multiply_units,
             spec.float_units,
             spec.vector_units,
-            1,
         ];
         let counts = spec.are_units_limited.then_some(counts.map(u64::from));
-        Self { counts, taken: vec![0; UNITS * CYCLES].into_boxed_slice(), divider_free: 0 }
+        Self { counts, taken: Box::new([0; CYCLES]), divider_free: 0 }
     }
 
     /// Takes a unit for a cycle from `at` on; returns when. A division holds its unit for its whole latency.
@@ -113,16 +114,16 @@ impl Units {
             return start;
         }
         let most = counts[unit as usize];
-        let taken = &mut self.taken[unit as usize * CYCLES..][..CYCLES];
+        let shift = TAKEN_BITS * unit as u32;
         let mut cycle = at;
         loop {
-            let slot = &mut taken[cycle as usize % CYCLES];
-            if *slot >> TAKEN_BITS != cycle {
-                *slot = cycle << TAKEN_BITS | 1;
-                return cycle;
+            let slot = &mut self.taken[cycle as usize % CYCLES];
+            let empty = (cycle / CYCLES as u64) << CYCLE_SHIFT;
+            if *slot >> CYCLE_SHIFT != empty >> CYCLE_SHIFT {
+                *slot = empty;
             }
-            if *slot & TAKEN < most {
-                *slot += 1;
+            if *slot >> shift & TAKEN < most {
+                *slot += 1 << shift;
                 return cycle;
             }
             cycle += 1;

@@ -1,0 +1,101 @@
+//! When the values of registers are there.
+
+use pagewalk_code::{Register, Registers};
+
+/// Registers that are named one by one; more of them stand in a list of sets.
+const FEW: usize = 4;
+/// No register: one that is never written, for those that are read, and one that is never read, for those that are written.
+const UNWRITTEN: u8 = 255;
+const UNREAD: u8 = 254;
+/// Instead of a first register: a set in the list, whose number follows.
+const SET: u8 = 253;
+
+/// Registers of an instruction, in a form in which a few are gone through without a branch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names([u8; FEW]);
+
+impl Names {
+    /// Names no register.
+    pub(super) const NONE: Self = Self([UNWRITTEN; FEW]);
+
+    /// Names registers that are read. Many of them go into the list.
+    pub(super) fn read(registers: Registers, sets: &mut Vec<Registers>) -> Self {
+        Self::new(registers, UNWRITTEN, sets)
+    }
+
+    /// Names registers that are written. Many of them go into the list.
+    pub(super) fn written(registers: Registers, sets: &mut Vec<Registers>) -> Self {
+        Self::new(registers, UNREAD, sets)
+    }
+
+    fn new(registers: Registers, none: u8, sets: &mut Vec<Registers>) -> Self {
+        let mut names = [none; FEW];
+        if registers.len() > FEW {
+            let [low, high, ..] = (sets.len() as u32).to_le_bytes();
+            sets.push(registers);
+            return Self([SET, low, high, 0]);
+        }
+        for (name, register) in names.iter_mut().zip(registers.iter()) {
+            *name = register.index() as u8;
+        }
+        Self(names)
+    }
+
+    /// Returns the set, if the registers are many.
+    #[inline]
+    fn set(self, sets: &[Registers]) -> Option<Registers> {
+        let [first, low, high, _] = self.0;
+        (first == SET)
+            .then(|| sets.get(usize::from(u16::from_le_bytes([low, high]))).copied().unwrap_or_default())
+    }
+}
+
+/// By register, when its value is there.
+#[derive(Clone, Debug)]
+pub(super) struct Ready {
+    times: Box<[u64; 256]>,
+}
+
+impl Ready {
+    pub(super) fn new() -> Self {
+        const { assert!(Register::COUNT <= SET as usize) };
+        Self { times: Box::new([0; 256]) }
+    }
+
+    /// Returns when the last of some registers is there; 0 for none.
+    #[inline]
+    pub(super) fn of(&self, names: Names, sets: &[Registers]) -> u64 {
+        if let Some(registers) = names.set(sets) {
+            return registers.iter().map(|register| self.times[register.index()]).max().unwrap_or(0);
+        }
+        let [a, b, c, d] = names.0.map(|name| self.times[usize::from(name)]);
+        a.max(b).max(c.max(d))
+    }
+
+    /// Writes some registers.
+    #[inline]
+    pub(super) fn write(&mut self, names: Names, sets: &[Registers], time: u64) {
+        if let Some(registers) = names.set(sets) {
+            return registers.iter().for_each(|register| self.times[register.index()] = time);
+        }
+        names.0.iter().for_each(|&name| self.times[usize::from(name)] = time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_register_is_there_when_it_was_written_last_however_many_are_named() {
+        let set = |numbers: std::ops::Range<u8>| numbers.map(Register::new).collect();
+        let (mut ready, mut sets) = (Ready::new(), Vec::new());
+        for (numbers, time) in [(3..5, 7), (10..20, 9), (0..0, 100)] {
+            let names = Names::written(set(numbers), &mut sets);
+            ready.write(names, &sets, time);
+        }
+        let mut of = |numbers| ready.of(Names::read(set(numbers), &mut sets), &sets.clone());
+        assert_eq!([of(0..3), of(0..4), of(0..20), of(4..8), of(63..64), of(0..0)], [0, 7, 9, 7, 0, 0]);
+        assert_eq!((sets.len(), ready.of(Names::NONE, &[])), (2, 0));
+    }
+}

@@ -174,6 +174,9 @@ def seeds():
     yield "code", bytes(8) + bytes.fromhex("4839d8 7410 f348a5 f00fb10f 660fefc9 c5f158c2 62f17448 58c2 c3")
     table = (HERE / "../crates/code/tests/instructions.txt").read_text().splitlines()
     yield "code", bytes(8) + b"".join(bytes.fromhex(line.split("|")[0]) for line in table if not line.startswith("#"))
+    # Model instructions: a load, an addition, a comparison, a branch to the load.
+    words = [0xFFC0165C, 0xF8400003, 0xF881D003, 0xFFFBD10C]
+    yield "code", bytes(8) + b"".join(word.to_bytes(4, "little") for word in words)
     yield "accelerator", bytes([1, 1, 1, 0]) + b"".join(bytes(step) for step in accelerator)
     # With a free frame, a page of the table's is touched; a page is evicted; ecall, wfi, a compressed instruction.
     words = [0x01243023, 0x0004B283, 0x0054B023, 0x01343823, 0x00000073, 0x10500073, 0x30200073, 0x12000073, 0x00010001]

@@ -1,13 +1,17 @@
-//! Any bytes as a block of x86-64 instructions: they cover all bytes, and name registers that there are.
+//! Any bytes as a block of x86-64 instructions, and of model instructions: they cover all bytes, and name registers that there are.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pagewalk_code::{Block, Class, x86};
+use pagewalk_code::{Block, Class, Register, model, x86};
 
 fuzz_target!(|data: &[u8]| {
     let (addr, code) = data.split_at(data.len().min(8));
     let addr = addr.iter().fold(0, |addr, &byte| addr << 8 | u64::from(byte));
-    let block = Block::of_x86_64(addr, code);
+    check(&Block::of_x86_64(addr, code), code, x86::X87);
+    check(&Block::of_model(addr, code), code, model::STACK);
+});
+
+fn check(block: &Block, code: &[u8], last: Register) {
     let mut end = 0;
     for instruction in &block.instructions {
         assert_eq!(instruction.offset, end);
@@ -16,8 +20,8 @@ fuzz_target!(|data: &[u8]| {
         assert!(instruction.class != Class::Unknown || end == block.bytes);
         let used = instruction.reads.union(instruction.writes);
         let all = instruction.operands.iter().fold(used, |all, operand| all.union(operand.address));
-        assert!(all.iter().all(|register| register <= x86::X87));
+        assert!(all.iter().all(|register| register <= last));
         assert!(instruction.operands.is_sorted_by_key(|operand| operand.direction));
     }
     assert_eq!(end as usize, code.len());
-});
+}

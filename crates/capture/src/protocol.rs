@@ -322,7 +322,7 @@ pub enum ProtocolError {
     #[error(
         "a block of {bytes} bytes of instruction set {isa} in {payload} bytes; at most {} are allowed, of instruction sets 0 to {}",
         Code::MAX_BYTES,
-        Isa::ALL.len() - 1
+        Isa::OF_PROCESSORS.len() - 1
     )]
     Code {
         /// The number of bytes of its instructions.
@@ -450,7 +450,7 @@ fn block_code(payload: &[u8]) -> Result<BlockCode<'_>, ProtocolError> {
     let length = usize::try_from(bytes)
         .ok()
         .filter(|&bytes| (1..=Code::MAX_BYTES).contains(&bytes) && bytes.div_ceil(8) * 8 == rest.len());
-    match (Isa::ALL.get(isa as usize), length) {
+    match (Isa::OF_PROCESSORS.get(isa as usize), length) {
         (Some(&isa), Some(length)) => {
             let (number, bytes) = (number as u32, &rest[..length]);
             Ok(BlockCode { number, addr: VirtAddr(addr), isa, instructions, bytes })

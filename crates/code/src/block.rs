@@ -47,12 +47,30 @@ pub struct Instruction {
     pub fuses: bool,
 }
 
+impl Instruction {
+    /// Creates the description of bytes at the end of a block that the decoder does not know.
+    pub(crate) fn unknown(offset: u32, bytes: u32) -> Self {
+        Self {
+            offset,
+            bytes,
+            class: Class::Unknown,
+            flow: Flow::Stop,
+            reads: Registers::EMPTY,
+            writes: Registers::EMPTY,
+            operands: ArrayVec::new(),
+            fuses: false,
+        }
+    }
+}
+
 /// The place where control goes behind an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Flow {
     /// To the instruction that follows in memory.
     Next,
-    /// To the target if the instruction's condition is met, otherwise to the next instruction.
+    /// To the block that is executed next, wherever it lies: of an instruction set whose blocks are not laid out one behind the other.
+    FallThrough,
+    /// To the target if the instruction's condition is met, otherwise to the next instruction, or as [`Flow::FallThrough`].
     Conditional {
         /// The virtual address of the target.
         target: u64,

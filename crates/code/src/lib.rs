@@ -6,7 +6,7 @@
 //! those that it depends on. Bytes are decoded once for each block, not once for each execution.
 //!
 //! The types know no instruction set. [`x86`] makes them of x86-64's bytes, and says which register has which number; another
-//! instruction set is another such module.
+//! instruction set is another such module. [`model`] is one for programs that have no machine code.
 //!
 //! ```
 //! use pagewalk_code::{Block, Class, x86};
@@ -21,6 +21,7 @@
 
 mod block;
 mod class;
+pub mod model;
 mod register;
 pub mod x86;
 

@@ -68,7 +68,7 @@ fn operand(operand: &Operand) -> String {
 
 fn flow(flow: Flow) -> String {
     match flow {
-        Flow::Next => String::new(),
+        Flow::Next | Flow::FallThrough => String::new(),
         Flow::Conditional { target } => format!("conditional {target:x}"),
         Flow::Jump { target } => format!("jump {target:x}"),
         Flow::IndirectJump => "indirect jump".to_owned(),

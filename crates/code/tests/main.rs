@@ -3,5 +3,6 @@
 mod blocks;
 mod codes;
 mod instructions;
+mod model;
 mod properties;
 mod shapes;

@@ -150,11 +150,16 @@ pub enum Isa {
     Riscv64,
     /// LoongArch of 64 bits.
     LoongArch64,
+    /// The instructions of a program without machine code: a built-in workload. `pagewalk_code::model` describes them.
+    Model,
 }
 
 impl Isa {
     /// Returns all instruction sets, in the order of their codes in files and on the wire.
-    pub const ALL: [Self; 4] = [Self::X86_64, Self::Aarch64, Self::Riscv64, Self::LoongArch64];
+    pub const ALL: [Self; 5] = [Self::X86_64, Self::Aarch64, Self::Riscv64, Self::LoongArch64, Self::Model];
+
+    /// The instruction sets of processors, which a program under observation may have.
+    pub const OF_PROCESSORS: [Self; 4] = [Self::X86_64, Self::Aarch64, Self::Riscv64, Self::LoongArch64];
 }
 
 /// The instructions of a block, as a front-end found them when the program first came to it.

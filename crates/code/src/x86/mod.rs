@@ -16,7 +16,7 @@ mod registers;
 
 use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory};
 
-use crate::block::{Block, Flow, Instruction};
+use crate::block::{Block, Instruction};
 use crate::class::Class;
 use crate::register::{Register, Registers};
 
@@ -76,7 +76,7 @@ impl Block {
             let offset = decoder.position() as u32;
             let decoded = decoder.decode();
             if decoded.is_invalid() {
-                instructions.push(unknown(offset, bytes - offset));
+                instructions.push(Instruction::unknown(offset, bytes - offset));
                 break;
             }
             let mut instruction = describe(&decoded, offset, &mut factory);
@@ -85,20 +85,6 @@ impl Block {
             before = Some(decoded);
         }
         Self { addr, bytes, instructions: instructions.into_boxed_slice() }
-    }
-}
-
-/// The rest of a block that the decoder does not know.
-fn unknown(offset: u32, bytes: u32) -> Instruction {
-    Instruction {
-        offset,
-        bytes,
-        class: Class::Unknown,
-        flow: Flow::Stop,
-        reads: Registers::EMPTY,
-        writes: Registers::EMPTY,
-        operands: Default::default(),
-        fuses: false,
     }
 }
 

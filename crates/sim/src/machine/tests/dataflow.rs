@@ -36,14 +36,18 @@ impl Script {
 
     /// Describes a block at an address.
     fn block(&mut self, addr: u64, code: &[u8]) -> BlockId {
+        self.block_of(Isa::X86_64, addr, code)
+    }
+
+    /// Describes a block of model instructions at an address.
+    fn model_block(&mut self, addr: u64, code: &[u8]) -> BlockId {
+        self.block_of(Isa::Model, addr, code)
+    }
+
+    fn block_of(&mut self, isa: Isa, addr: u64, code: &[u8]) -> BlockId {
         let block = BlockId(self.blocks);
         self.blocks += 1;
-        self.batch().mark(Event::Code(Code {
-            block,
-            addr: VirtAddr(addr),
-            isa: Isa::X86_64,
-            bytes: code.into(),
-        }));
+        self.batch().mark(Event::Code(Code { block, addr: VirtAddr(addr), isa, bytes: code.into() }));
         block
     }
 
@@ -261,6 +265,29 @@ fn walks_are_exposed_in_a_chain_and_hidden_beside_one() {
     // The second TLB is looked up in vain, then the walk caches, then at least the first cache is read.
     assert!(exposed >= f64::from(7 + 4 + 4), "{exposed}");
     assert!(beside < exposed / 3.0, "{beside} of {exposed}");
+}
+
+/// Model instructions are executed as those of a processor are: a chain of loads pays its latency, and independent ones the units.
+/// Control goes from a block to whichever comes next, and a branch is taken only if that is its target.
+#[test]
+fn model_instructions_have_dependences_and_branches() {
+    use pagewalk_code::model::{Op, general};
+    let spec = zen3();
+    let [at, other] = [0, 1].map(general);
+    let cycles = |loaded, repeats: bool| {
+        let end = if repeats { Op::branch().towards(-2).expect("near") } else { Op::compare(&[other]) };
+        let code = [Op::load(loaded, 8, &[at]), Op::compare(&[other]), end].map(Op::to_bytes).concat();
+        let elapsed = |rounds: u64| {
+            let mut script = Script::new(4096);
+            let block = script.model_block(CODE, &code);
+            (0..rounds).for_each(|_| script.execute(block, &load(0)));
+            value(&script.run(&spec), "time", "elapsed")
+        };
+        (elapsed(2 * ROUNDS) - elapsed(ROUNDS)) as f64 / (ROUNDS * spec.core.cycle_ps) as f64
+    };
+    assert_near(cycles(at, true), 4.0, "a chain of hits in the first cache");
+    assert_near(cycles(other, true), 1.0, "a taken branch a cycle");
+    assert_near(cycles(other, false), 0.5, "six instructions a cycle, of blocks that fall through");
 }
 
 /// A file may say anything.

@@ -35,6 +35,7 @@ mod ready;
 mod targets;
 mod units;
 
+use pagewalk_code::Block;
 use pagewalk_trace::{BlockId, Code, Isa};
 
 pub(super) use self::pipeline::Charged;
@@ -79,13 +80,15 @@ impl Dataflow {
     /// Takes the instructions of a block. Those of instruction sets that are not described have no dependences; nor have those of a
     /// number out of order, which no front-end gives and for which there may be no memory.
     pub(super) fn code(&mut self, code: &Code) {
-        let plan = match code.isa {
-            Isa::X86_64 => Some(Plan::of_x86_64(code.addr.0, &code.bytes)),
+        let block = match code.isa {
+            Isa::X86_64 => Some(Block::of_x86_64(code.addr.0, &code.bytes)),
+            Isa::Model => Some(Block::of_model(code.addr.0, &code.bytes)),
             Isa::Aarch64 | Isa::Riscv64 | Isa::LoongArch64 => None,
         };
-        let plan =
-            plan.map(|plan| if self.are_dependences_followed { plan } else { plan.without_dependences() });
-        let plan = plan.map(Box::new);
+        let plan = block.map(|block| match self.are_dependences_followed {
+            true => Box::new(Plan::of(&block)),
+            false => Box::new(Plan::of(&block).without_dependences()),
+        });
         let number = code.block.0 as usize;
         if number == self.blocks.len() {
             self.blocks.push(plan);

@@ -104,9 +104,9 @@ impl Planned {
 }
 
 impl Plan {
-    /// Decodes the bytes of x86-64 instructions.
-    pub(super) fn of_x86_64(addr: u64, code: &[u8]) -> Self {
-        let block = Block::of_x86_64(addr, code);
+    /// Plans the operations and the accesses of a block.
+    pub(super) fn of(block: &Block) -> Self {
+        let addr = block.addr;
         let at = |instruction: &Instruction| addr.wrapping_add(instruction.offset.into());
         let (mut operations, mut accesses, mut sets) = (Vec::new(), Vec::new(), Vec::new());
         for (number, instruction) in (0..).zip(&block.instructions) {
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     fn times(code: &[u8], all: u32) -> Vec<(u32, bool, u32)> {
-        let plan = Plan::of_x86_64(0x1000, code);
+        let plan = Plan::of(&Block::of_x86_64(0x1000, code));
         let entries = plan.accesses.iter().enumerate();
         entries.map(|(entry, access)| (access.instruction, access.store, plan.times(entry, all))).collect()
     }

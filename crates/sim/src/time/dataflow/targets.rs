@@ -49,10 +49,14 @@ impl Targets {
 
     /// Follows the flow of the instruction at `branch`, behind which lies `behind`, to the next instruction.
     pub(super) fn follow(&mut self, flow: Flow, branch: u64, behind: u64, next: u64) -> Fetched {
-        let taken = next != behind;
+        let taken = match flow {
+            Flow::FallThrough => false,
+            Flow::Conditional { target } => next == target,
+            _ => next != behind,
+        };
         let right = match flow {
             Flow::Conditional { .. } => self.directions.branch(branch, taken),
-            Flow::Jump { .. } | Flow::Repeat | Flow::Stop => true,
+            Flow::FallThrough | Flow::Jump { .. } | Flow::Repeat | Flow::Stop => true,
             // A handler of a signal.
             Flow::Next => !taken,
             Flow::Call { .. } => {

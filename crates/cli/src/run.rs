@@ -19,6 +19,7 @@ use pagewalk_sim::spec::{self, MachineSpec};
 use pagewalk_trace::{
     Batch, Partial, Remarks, Sink, Source, SourceError, SourceInfo, Stop, Stoppable, TraceSource, Unfinished,
 };
+use pagewalk_workload::Workload;
 
 use crate::args::{
     DetailArgument, FormatArgument, FramesArgument, FrontendArgument, HowArguments, RunArguments,
@@ -45,7 +46,7 @@ pub(crate) struct Input {
 
 enum Events {
     /// The source is a built-in workload.
-    Source(Box<dyn Source>),
+    Workload(Box<Workload>),
     /// The source is a recorded trace.
     Trace(Box<dyn TraceSource>),
     /// The source is a live program.
@@ -69,12 +70,14 @@ impl Input {
         Ok(Self { events, stop: stop.clone(), limit, is_piped, is_cut: false, failure: None })
     }
 
-    /// Lets the source say which blocks of instructions it executes, if it is a live program.
+    /// Lets the source say which blocks of instructions it executes, if it can.
     #[must_use]
     pub(crate) fn with_blocks(mut self) -> Self {
-        if let Events::Program(program) = self.events {
-            self.events = Events::Program(Box::new(program.blocks(true)));
-        }
+        self.events = match self.events {
+            Events::Program(program) => Events::Program(Box::new(program.blocks(true))),
+            Events::Workload(workload) => Events::Workload(Box::new(workload.blocks(true))),
+            events @ Events::Trace(_) => events,
+        };
         self
     }
 
@@ -177,7 +180,7 @@ impl Events {
             bail!("--kernel is about what a trace has of the kernel, and there is no --trace");
         }
         if let Some(spec) = &arguments.workload {
-            return Ok(Self::Source(pagewalk_workload::parse(spec, seed)?));
+            return Ok(Self::Workload(Box::new(Workload::parse(spec, seed)?)));
         }
         if let Some(path) = &arguments.trace {
             return Ok(Self::Trace(pagewalk_trace::open(path, how.read.options())?));
@@ -200,7 +203,7 @@ impl Events {
 impl Source for Input {
     fn info(&self) -> SourceInfo {
         match &self.events {
-            Events::Source(source) => source.info(),
+            Events::Workload(workload) => workload.info(),
             Events::Trace(trace) => trace.info(),
             Events::Program(program) => program.info(),
         }
@@ -222,7 +225,7 @@ impl Source for Input {
         };
         let ended = match &mut self.events {
             // One that computed a wrong answer has no result.
-            Events::Source(source) => return stoppable(&mut **source),
+            Events::Workload(workload) => return stoppable(&mut **workload),
             Events::Trace(trace) => stoppable(&mut **trace),
             Events::Program(program) => program.run(&mut sink),
         };

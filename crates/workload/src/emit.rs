@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use pagewalk_trace::{Access, Batch, Event, Mark, Sink};
+use pagewalk_trace::{Access, Batch, Event, Executed, Mark, Sink};
 use pagewalk_vm::addr::VirtAddr;
 
+use crate::code::{Site, Text};
 use crate::thin::Thin;
 
 /// The sink asked the program to stop; `?` unwinds it.
@@ -39,20 +40,38 @@ impl From<Stop> for Halt {
 pub(crate) struct Emitter<'a> {
     batch: Batch,
     len: usize,
-    /// Since the segment began: its instructions, its first access, and its place among the marks.
+    /// The instructions since the segment began, counted from [`WITH_BLOCKS`] on if the executed blocks are of interest: the addition
+    /// that counts is then also the test.
     instructions: u64,
-    segment_start: u32,
-    segment_mark: usize,
+    segment: Segment,
+    /// The program's code, if the executed blocks are of interest.
+    text: Option<Box<Text>>,
     /// While only the pages of jobs are of interest.
     thin: Option<Box<Thin>>,
     sink: &'a mut dyn Sink,
+}
+
+/// The count of instructions begins here if the executed blocks are of interest; no segment has as many.
+const WITH_BLOCKS: u64 = 1 << 63;
+
+/// The beginning of a segment, of which the instructions are counted: its places among the accesses, the blocks and the marks.
+#[derive(Clone, Copy, Default)]
+struct Segment {
+    accesses: u32,
+    blocks: u32,
+    mark: usize,
 }
 
 impl<'a> Emitter<'a> {
     pub(crate) fn new(sink: &'a mut dyn Sink) -> Self {
         let mut batch = Batch::new();
         batch.accesses.resize(Batch::FULL, Access::NONE);
-        Self { batch, len: 0, instructions: 0, segment_start: 0, segment_mark: 0, thin: None, sink }
+        Self { batch, len: 0, instructions: 0, segment: Segment::default(), text: None, thin: None, sink }
+    }
+
+    /// Lets the executed blocks be handed on, too.
+    pub(crate) fn with_blocks(self) -> Self {
+        Self { text: Some(Box::default()), instructions: WITH_BLOCKS, ..self }
     }
 
     /// Appends one access.
@@ -111,10 +130,57 @@ impl<'a> Emitter<'a> {
         self.instructions += instructions;
     }
 
-    /// Appends a mark behind the accesses so far.
+    /// Executes the instructions of a site, whose accesses follow: counts them, and hands the block on if blocks are of interest.
+    #[inline(always)]
+    pub(crate) fn block(&mut self, site: &'static Site) -> Result<(), Stop> {
+        self.work(site.instructions());
+        self.enter(site)
+    }
+
+    /// Executes a site so many times in a row.
+    #[inline(always)]
+    pub(crate) fn blocks(&mut self, site: &'static Site, times: u64) -> Result<(), Stop> {
+        self.work(times * site.instructions());
+        if self.instructions < WITH_BLOCKS { Ok(()) } else { (0..times).try_for_each(|_| self.execute(site)) }
+    }
+
+    /// Executes sites one behind the other, which the caller counts, or has counted; the accesses are those of the last one.
+    #[inline(always)]
+    pub(crate) fn path(&mut self, sites: &[&'static Site]) -> Result<(), Stop> {
+        if self.instructions < WITH_BLOCKS {
+            Ok(())
+        } else {
+            sites.iter().try_for_each(|site| self.execute(site))
+        }
+    }
+
+    /// Executes the instructions of a site, which the caller counts, or has counted, with [`Emitter::work`].
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, site: &'static Site) -> Result<(), Stop> {
+        if self.instructions < WITH_BLOCKS { Ok(()) } else { self.execute(site) }
+    }
+
+    /// Hands on the execution of a block, with its code if it is the first one. While only pages are of interest, there are none.
+    #[cold]
+    #[inline(never)]
+    fn execute(&mut self, site: &'static Site) -> Result<(), Stop> {
+        if self.thin.is_some() {
+            return Ok(());
+        }
+        let Some(text) = &mut self.text else { return Ok(()) };
+        let (block, code) = text.block(site);
+        if let Some(code) = code {
+            self.mark(Event::Code(code));
+        }
+        self.batch.blocks.push(Executed { at: self.len as u32, block });
+        if self.batch.blocks.len() == Batch::FULL { self.hand_over() } else { Ok(()) }
+    }
+
+    /// Appends a mark behind the accesses and blocks so far.
     pub(crate) fn mark(&mut self, event: Event) {
         self.make_thin();
-        self.batch.marks.push(Mark::at(self.len as u32, event));
+        let (at, blocks) = (self.len as u32, self.batch.blocks.len() as u32);
+        self.batch.marks.push(Mark { at, blocks, event });
     }
 
     /// From here on of each job only the first access and the first store to each page are handed on: neither that
@@ -158,20 +224,19 @@ impl<'a> Emitter<'a> {
     }
 
     fn begin_segment(&mut self) {
-        (self.segment_start, self.segment_mark) = (self.len as u32, self.batch.marks.len());
+        let (accesses, blocks) = (self.len as u32, self.batch.blocks.len() as u32);
+        self.segment = Segment { accesses, blocks, mark: self.batch.marks.len() };
     }
 
     /// Writes down how many instructions there were since the segment began.
     fn end_segment(&mut self) {
-        if self.thin.is_some() {
-            self.instructions = 0;
+        let Segment { accesses: at, blocks, mark } = self.segment;
+        let instructions = if self.thin.is_some() { 0 } else { self.instructions & !WITH_BLOCKS };
+        if self.len as u32 > at || instructions > 0 {
+            let count = Mark { at, blocks, event: Event::Instructions(instructions) };
+            self.batch.marks.insert(mark, count);
         }
-        let accesses = self.len as u32 - self.segment_start;
-        if accesses > 0 || self.instructions > 0 {
-            let count = Mark::at(self.segment_start, Event::Instructions(self.instructions));
-            self.batch.marks.insert(self.segment_mark, count);
-        }
-        self.instructions = 0;
+        self.instructions &= WITH_BLOCKS;
     }
 
     /// Begins a phase, in a batch of its own: no batch's instruction count covers two phases, and none comes
@@ -199,6 +264,7 @@ impl<'a> Emitter<'a> {
         let answer = self.sink.batch(&mut self.batch);
         // The sink may have swapped the vectors for others, of any length.
         self.batch.marks.clear();
+        self.batch.blocks.clear();
         self.batch.accesses.resize(Batch::FULL, Access::NONE);
         self.len = 0;
         if let Some(thin) = &mut self.thin {

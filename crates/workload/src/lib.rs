@@ -35,6 +35,7 @@ mod array_swap;
 mod assembler;
 mod btree;
 mod catalog;
+mod code;
 mod emit;
 mod entry;
 mod graph;

@@ -18,6 +18,12 @@ pub(crate) trait Program: Send {
     /// About how many accesses it emits.
     fn expected_accesses(&self) -> u64;
 
+    /// Whether it emits the blocks of instructions that it executes ([`Emitter::block`]): all of its accesses are theirs, but for those
+    /// of a phase of which only pages are of interest.
+    fn gives_blocks(&self) -> bool {
+        false
+    }
+
     /// Runs the program, and emits its accesses.
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt>;
 }

@@ -12,11 +12,23 @@ use crate::values::SpecError;
 pub struct Workload {
     name: String,
     program: Box<dyn Program>,
+    wants_blocks: bool,
 }
 
 impl Workload {
     pub(crate) fn new(name: String, program: Box<dyn Program>) -> Self {
-        Self { name, program }
+        Self { name, program, wants_blocks: false }
+    }
+
+    /// Lets the workload, if it can, also say which blocks of instructions it executes.
+    #[must_use]
+    pub fn blocks(mut self, wants_blocks: bool) -> Self {
+        self.wants_blocks = wants_blocks;
+        self
+    }
+
+    fn gives_blocks(&self) -> bool {
+        self.wants_blocks && self.program.gives_blocks()
     }
 
     /// Reads a spec: `gups`, `gups-small`, `gups:table=64MiB,updates=4M`. `seed` holds unless the spec itself sets
@@ -71,13 +83,16 @@ impl Source for Workload {
             announces_mappings: true,
             counts_instructions: true,
             gives_frames: false,
-            gives_blocks: false,
+            gives_blocks: self.gives_blocks(),
         }
     }
 
     fn run(&mut self, sink: &mut dyn Sink) -> Result<(), SourceError> {
         self.check_memory(available_bytes())?;
         let mut out = Emitter::new(sink);
+        if self.gives_blocks() {
+            out = out.with_blocks();
+        }
         match self.program.run(&mut out).and_then(|()| Ok(out.finish()?)) {
             Ok(()) | Err(Halt::Stopped) => Ok(()),
             Err(Halt::Wrong(what)) => Err(SourceError::Verification(format!(

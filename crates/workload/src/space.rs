@@ -14,9 +14,11 @@
 //! to the per-thread cache at the heap's start are emitted. Left out: the arena structure in libc's own data,
 //! coalescing, the limit of seven chunks per cache bin, and the growth of the mmap threshold on frees.
 
+use pagewalk_code::Register;
 use pagewalk_trace::{Event, Mapping};
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr, VirtRange};
 
+use crate::code::{Op, SHARED, Site, r};
 use crate::emit::{Emitter, Stop};
 
 /// Where the heap begins.
@@ -39,6 +41,48 @@ const CUT_INSTRUCTIONS: u64 = 150;
 const REUSE_INSTRUCTIONS: u64 = 25;
 const FREE_INSTRUCTIONS: u64 = 25;
 const MAP_INSTRUCTIONS: u64 = 200;
+
+/// The block that `malloc` answered, and that `free` is given.
+pub(crate) const ALLOCATED: Register = r(SHARED);
+/// The per-thread cache, what is loaded from it, and the header of the top chunk.
+const CACHE: Register = r(SHARED + 1);
+const LOADED: Register = r(SHARED + 2);
+const TOP: Register = r(SHARED + 3);
+
+/// The beginning of `malloc`: looks whether the per-thread cache has a chunk; there is no cache yet; it has none of this size.
+static LOOK: Site = Site::new(&[Op::load(LOADED, 2, &[CACHE]), Op::compare(&[LOADED])]).branches(&REUSE);
+static FIRST: Site = Site::new(&[Op::store(8, &[TOP], &[])]).of(LOOK.instructions());
+static LARGE: Site = Site::new(&[]).of(LOOK.instructions());
+/// Cuts a chunk from the top chunk, whose header moves.
+static CUT: Site = Site::new(&[
+    Op::integer(ALLOCATED, &[TOP]),
+    Op::store(8, &[ALLOCATED], &[]),
+    Op::integer(TOP, &[TOP]),
+    Op::store(8, &[TOP], &[]),
+])
+.of(CUT_INSTRUCTIONS - LOOK.instructions());
+/// Takes the first chunk of a list of the per-thread cache.
+static REUSE: Site = Site::new(&[
+    Op::load(ALLOCATED, 8, &[CACHE]),
+    Op::load(LOADED, 8, &[ALLOCATED]),
+    Op::store(8, &[CACHE], &[LOADED]),
+    Op::store(8, &[ALLOCATED], &[]),
+])
+.of(REUSE_INSTRUCTIONS - LOOK.instructions());
+/// Puts a chunk into a list of the per-thread cache, after a look at its header.
+static FREE: Site = Site::new(&[
+    Op::load(LOADED, 8, &[ALLOCATED]),
+    Op::load(LOADED, 8, &[CACHE]),
+    Op::store(8, &[ALLOCATED], &[LOADED]),
+    Op::store(8, &[ALLOCATED], &[CACHE]),
+    Op::store(8, &[CACHE], &[ALLOCATED]),
+])
+.of(FREE_INSTRUCTIONS);
+/// A block with a mapping of its own: stores its header; loads it before it is unmapped.
+static MAP: Site =
+    Site::new(&[Op::integer(ALLOCATED, &[TOP]), Op::store(8, &[ALLOCATED], &[])]).of(MAP_INSTRUCTIONS);
+static UNMAP: Site = Site::new(&[Op::load(LOADED, 8, &[ALLOCATED])]).of(MAP_INSTRUCTIONS);
+
 /// Size classes of the per-thread cache: chunks of 32, 48, ... 1040 bytes.
 const CACHE_BINS: u64 = 64;
 
@@ -107,7 +151,7 @@ impl AddressSpace {
     /// `malloc(bytes)`: a mapping of its own from 128 KiB on, a chunk of the heap below.
     pub(crate) fn malloc(&mut self, bytes: u64, out: &mut Emitter<'_>) -> Result<VirtAddr, Stop> {
         if bytes >= MMAP_THRESHOLD {
-            out.work(MAP_INSTRUCTIONS);
+            out.block(&MAP)?;
             let range = self.map(mapping_bytes(bytes), out);
             out.store(range.start.add(8), 8)?;
             return Ok(range.start.add(16));
@@ -115,7 +159,10 @@ impl AddressSpace {
         let chunk = chunk_bytes(bytes);
         let class = ((chunk - 32) / 16) as usize;
         if (class as u64) < CACHE_BINS && self.top > HEAP_START.0 {
+            out.enter(&LOOK)?;
             out.load(cache_count(class), 2)?;
+        } else if self.top > HEAP_START.0 {
+            out.enter(&LARGE)?;
         }
         if let Some(payload) = self.free.get_mut(class).and_then(Vec::pop) {
             return self.reuse(payload, class, out).map(|()| payload);
@@ -125,6 +172,7 @@ impl AddressSpace {
 
     /// `free` of what `malloc(bytes)` gave.
     pub(crate) fn free(&mut self, payload: VirtAddr, bytes: u64, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        out.enter(if bytes < MMAP_THRESHOLD { &FREE } else { &UNMAP })?;
         out.load(VirtAddr(payload.0 - 8), 8)?;
         if bytes >= MMAP_THRESHOLD {
             out.work(MAP_INSTRUCTIONS);
@@ -146,6 +194,7 @@ impl AddressSpace {
 
     fn reuse(&mut self, payload: VirtAddr, class: usize, out: &mut Emitter<'_>) -> Result<(), Stop> {
         out.work(REUSE_INSTRUCTIONS);
+        out.enter(&REUSE)?;
         out.load(cache_entry(class), 8)?;
         out.load(payload, 8)?;
         out.store(cache_entry(class), 8)?;
@@ -154,6 +203,7 @@ impl AddressSpace {
 
     fn cut_from_top(&mut self, chunk: u64, out: &mut Emitter<'_>) -> Result<VirtAddr, Stop> {
         if self.top == HEAP_START.0 {
+            out.enter(&FIRST)?;
             self.grow_heap(CACHE_CHUNK_BYTES, out);
             self.top += CACHE_CHUNK_BYTES;
             out.store(HEAP_START.add(8), 8)?;
@@ -163,6 +213,7 @@ impl AddressSpace {
             self.grow_heap(chunk, out);
         }
         out.work(CUT_INSTRUCTIONS);
+        out.enter(&CUT)?;
         let header = VirtAddr(self.top + 8);
         self.top += chunk;
         out.store(header, 8)?;

@@ -1,5 +1,7 @@
 //! Tests of what every workload promises: announced memory, determinism, prompt stops, honest estimates, the papers' sizes.
 
+mod blocks;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 use std::ops::ControlFlow;

@@ -5,13 +5,17 @@
 //! generator is seeded with 0xcafebabe; so is ours for seed 0.
 
 mod memory;
+mod sites;
 mod tree;
 mod verify;
+
+use pagewalk_code::{Class, Register};
 
 use self::memory::{MAX_HEAP_BYTES, Memory};
 use self::tree::{
     ELEMENT_BYTES, ELEMENT_VALUE, KEYS_BYTES, LEAF_SPLIT, NODE_BYTES, POINTERS_BYTES, RECORD_BYTES, Tree,
 };
+use crate::code::{Op, Site, r};
 use crate::emit::{Emitter, Halt};
 use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::program::Program;
@@ -58,6 +62,23 @@ const SEED: u32 = 0xcafe_babe;
 /// Instructions per look-up iteration beside the finds: the generator and two divisions.
 const LOOKUP_INSTRUCTIONS: u64 = 32;
 
+/// The state of the generator, and the divisor.
+const STATE: Register = r(12);
+const ELEMENTS: Register = r(13);
+
+/// Draws two keys: steps the generator, and divides twice.
+static DRAW: Site = Site::new(&[
+    Op::new(Class::Multiply, STATE, &[STATE]),
+    Op::integer(STATE, &[STATE]),
+    Op::integer(STATE, &[STATE]),
+    Op::new(Class::Shift, sites::WANTED, &[STATE]),
+    Op::new(Class::Divide64, sites::WANTED, &[STATE, ELEMENTS]),
+    Op::new(Class::Divide64, sites::WANTED, &[STATE, ELEMENTS]),
+])
+.of(LOOKUP_INSTRUCTIONS - 2 * (sites::ELEMENT.instructions() + VALUE.instructions()));
+/// Reads the value of an element that was found.
+static VALUE: Site = Site::new(&[Op::load(r(14), 8, &[sites::FOUND]), Op::compare(&[r(14)])]);
+
 struct BTree {
     elements: u32,
     lookups: u64,
@@ -102,11 +123,13 @@ impl BTree {
         let mut random = Lrand48::new(self.seed);
         for i in 0..self.lookups {
             out.work(LOOKUP_INSTRUCTIONS);
+            out.enter(&DRAW)?;
             let r = u64::from(random.next());
             for key in [r % elements, (r + 1) * 4 % elements] {
                 let found = match tree.find(key as u32, out)? {
                     None => None,
                     Some(element) => {
+                        out.enter(&VALUE)?;
                         Some(tree.memory.load(element, ELEMENT_VALUE.0, ELEMENT_VALUE.1, out)?)
                     }
                 };
@@ -147,6 +170,10 @@ impl Program for BTree {
         let find = self.inner_levels() * per_level + 12.0;
         let insert = 2.0 * find + 60.0;
         (f64::from(self.elements) * insert + 2.0 * self.lookups as f64 * find) as u64
+    }
+
+    fn gives_blocks(&self) -> bool {
+        true
     }
 
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {

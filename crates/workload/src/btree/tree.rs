@@ -13,6 +13,7 @@
 //! 103.6 bytes an element, 1 % below the 104.1 to 104.7 that the paper's footprints work out to.
 
 use super::memory::{Memory, Pointer};
+use super::sites;
 use crate::emit::{Emitter, Stop};
 
 /// Most children of a node.
@@ -57,15 +58,15 @@ pub(crate) const fn pointer_slot(i: u32) -> Field {
 }
 
 /// Instructions per node on the way down, beside those per key.
-const NODE_INSTRUCTIONS: u64 = 7;
+pub(super) const NODE_INSTRUCTIONS: u64 = 7;
 /// Instructions per key compared.
-const KEY_INSTRUCTIONS: u64 = 6;
+pub(super) const KEY_INSTRUCTIONS: u64 = 6;
 /// Instructions per call of find or insert, beside those per node and key.
-const CALL_INSTRUCTIONS: u64 = 8;
+pub(super) const CALL_INSTRUCTIONS: u64 = 8;
 /// Instructions per key or pointer copied.
-const COPY_INSTRUCTIONS: u64 = 6;
+pub(super) const COPY_INSTRUCTIONS: u64 = 6;
 /// Instructions of putting a key into a leaf, beside finding the place and moving those behind it.
-const PUT_INSTRUCTIONS: u64 = 20;
+pub(super) const PUT_INSTRUCTIONS: u64 = 20;
 
 /// The tree.
 pub(crate) struct Tree {
@@ -93,12 +94,15 @@ impl Tree {
         let present = self.find_record(key, out)?;
         if present != Pointer::NULL {
             let element = self.pointer(present, RECORD_ELEMENT, out)?;
+            out.enter(&sites::NEW_VALUE)?;
             return self.set(element, ELEMENT_VALUE, value, out);
         }
         let element = self.memory.malloc(ELEMENT_BYTES, out)?;
+        out.enter(&sites::NEW_ELEMENT)?;
         self.set(element, ELEMENT_KEY, key, out)?;
         self.set(element, ELEMENT_VALUE, value, out)?;
         let record = self.memory.malloc(RECORD_BYTES, out)?;
+        out.enter(&sites::NEW_RECORD)?;
         self.set(record, RECORD_ELEMENT, element.0, out)?;
 
         if self.root == Pointer::NULL {
@@ -123,8 +127,9 @@ impl Tree {
         let count = self.get(leaf, KEY_COUNT, out)?;
         let keys = self.pointer(leaf, KEYS, out)?;
         for i in 0..count {
-            out.work(KEY_INSTRUCTIONS);
+            out.block(&sites::LEAF_KEY)?;
             if self.get(keys, key_slot(i), out)? == key {
+                out.enter(&sites::ELEMENT)?;
                 let records = self.pointer(leaf, POINTERS, out)?;
                 return self.pointer(records, pointer_slot(i), out);
             }
@@ -132,26 +137,30 @@ impl Tree {
         Ok(Pointer::NULL)
     }
 
-    /// The leaf that `key` belongs to.
+    /// The leaf that `key` belongs to. The caller goes on with the number of its keys and their block.
     #[inline]
     fn find_leaf(&self, key: u32, out: &mut Emitter<'_>) -> Result<Pointer, Stop> {
         out.work(CALL_INSTRUCTIONS);
+        out.enter(&sites::ROOT_IS_LEAF)?;
         let mut node = self.root;
         while self.get(node, IS_LEAF, out)? == 0 {
             out.work(NODE_INSTRUCTIONS);
+            out.enter(&sites::LEVEL)?;
             let count = self.get(node, KEY_COUNT, out)?;
             let keys = self.pointer(node, KEYS, out)?;
             let mut i = 0;
             while i < count {
-                out.work(KEY_INSTRUCTIONS);
+                out.block(&sites::INNER_KEY)?;
                 if key < self.get(keys, key_slot(i), out)? {
                     break;
                 }
                 i += 1;
             }
+            out.enter(&sites::CHILD)?;
             let children = self.pointer(node, POINTERS, out)?;
             node = self.pointer(children, pointer_slot(i), out)?;
         }
+        out.enter(&sites::LEAF)?;
         Ok(node)
     }
 
@@ -165,7 +174,11 @@ impl Tree {
     ) -> Result<u32, Stop> {
         let keys = self.pointer(leaf, KEYS, out)?;
         let mut at = 0;
-        while at < count && self.get(keys, key_slot(at), out)? < key {
+        while at < count {
+            out.enter(&sites::PLACE)?;
+            if self.get(keys, key_slot(at), out)? >= key {
+                break;
+            }
             out.work(KEY_INSTRUCTIONS);
             at += 1;
         }
@@ -183,12 +196,14 @@ impl Tree {
         out: &mut Emitter<'_>,
     ) -> Result<(), Stop> {
         out.work(PUT_INSTRUCTIONS);
+        out.enter(&sites::PUT)?;
         let keys = self.pointer(leaf, KEYS, out)?;
         let records = self.pointer(leaf, POINTERS, out)?;
         for i in (at..count).rev() {
             self.copy(keys, key_slot(i), keys, key_slot(i + 1), out)?;
             self.copy(records, pointer_slot(i), records, pointer_slot(i + 1), out)?;
         }
+        out.enter(&sites::PUT_END)?;
         self.set(keys, key_slot(at), key, out)?;
         self.set(records, pointer_slot(at), record.0, out)?;
         self.set(leaf, KEY_COUNT, count + 1, out)
@@ -211,6 +226,7 @@ impl Tree {
             self.copy(old.keys, key_slot(i), spare.keys, key_slot(to), out)?;
             self.copy(old.pointers, pointer_slot(i), spare.pointers, pointer_slot(to), out)?;
         }
+        out.enter(&sites::PAIR)?;
         self.set(spare.keys, key_slot(at), key, out)?;
         self.set(spare.pointers, pointer_slot(at), record.0, out)?;
 
@@ -220,15 +236,18 @@ impl Tree {
             self.copy(spare.keys, key_slot(i), to.keys, key_slot(slot), out)?;
             self.copy(spare.pointers, pointer_slot(i), to.pointers, pointer_slot(slot), out)?;
         }
+        out.enter(&sites::COUNTS)?;
         self.set(leaf, KEY_COUNT, LEAF_SPLIT, out)?;
         self.set(right, KEY_COUNT, ORDER - LEAF_SPLIT, out)?;
         self.release(spare, ORDER, ORDER, out)?;
 
         self.copy(old.pointers, pointer_slot(MAX_KEYS), new.pointers, pointer_slot(MAX_KEYS), out)?;
+        out.enter(&sites::NEIGHBOUR)?;
         self.set(old.pointers, pointer_slot(MAX_KEYS), right.0, out)?;
         self.clear(old.pointers, LEAF_SPLIT, MAX_KEYS, out)?;
         self.clear(new.pointers, ORDER - LEAF_SPLIT, MAX_KEYS, out)?;
 
+        out.enter(&sites::SEPARATE)?;
         let parent = self.pointer(leaf, PARENT, out)?;
         self.set(right, PARENT, parent.0, out)?;
         let separator = self.get(new.keys, key_slot(0), out)?;
@@ -248,6 +267,7 @@ impl Tree {
             return self.grow_root(left, separator, right, out);
         }
         let at = self.index_of_child(parent, left, out)?;
+        out.enter(&sites::PARENT_KEYS)?;
         let count = self.get(parent, KEY_COUNT, out)?;
         if count == MAX_KEYS {
             return self.split_inner(parent, at, separator, right, out);
@@ -257,6 +277,7 @@ impl Tree {
             self.copy(pointers, pointer_slot(i + 1), pointers, pointer_slot(i + 2), out)?;
             self.copy(keys, key_slot(i), keys, key_slot(i + 1), out)?;
         }
+        out.enter(&sites::NEW_CHILD)?;
         self.set(pointers, pointer_slot(at + 1), right.0, out)?;
         self.set(keys, key_slot(at), separator, out)?;
         self.set(parent, KEY_COUNT, count + 1, out)
@@ -271,6 +292,7 @@ impl Tree {
     ) -> Result<(), Stop> {
         let root = self.new_node(false, out)?;
         let Blocks { keys, pointers } = self.blocks(root, out)?;
+        out.enter(&sites::NEW_ROOT)?;
         self.set(keys, key_slot(0), separator, out)?;
         self.set(pointers, pointer_slot(0), left.0, out)?;
         self.set(pointers, pointer_slot(1), right.0, out)?;
@@ -282,13 +304,17 @@ impl Tree {
     }
 
     fn index_of_child(&self, parent: Pointer, child: Pointer, out: &mut Emitter<'_>) -> Result<u32, Stop> {
+        out.enter(&sites::CHILDREN)?;
         let children = self.pointer(parent, POINTERS, out)?;
         let mut i = 0;
-        while self.pointer(children, pointer_slot(i), out)? != child {
+        loop {
+            out.enter(&sites::IS_CHILD)?;
+            if self.pointer(children, pointer_slot(i), out)? == child {
+                return Ok(i);
+            }
             out.work(KEY_INSTRUCTIONS);
             i += 1;
         }
-        Ok(i)
     }
 
     /// Splits a full inner node around a new key and the child to its right; the middle key moves up.
@@ -310,6 +336,7 @@ impl Tree {
             let to = i + u32::from(i >= at);
             self.copy(old.keys, key_slot(i), spare.keys, key_slot(to), out)?;
         }
+        out.enter(&sites::CHILD_PAIR)?;
         self.set(spare.pointers, pointer_slot(at + 1), child.0, out)?;
         self.set(spare.keys, key_slot(at), separator, out)?;
 
@@ -323,14 +350,17 @@ impl Tree {
                 self.copy(spare.keys, key_slot(i), to.keys, key_slot(slot), out)?;
             }
         }
+        out.enter(&sites::MIDDLE)?;
         let middle = self.get(spare.keys, key_slot(INNER_SPLIT - 1), out)?;
         self.set(node, KEY_COUNT, INNER_SPLIT - 1, out)?;
         self.set(right, KEY_COUNT, ORDER - INNER_SPLIT, out)?;
         self.release(spare, ORDER, ORDER + 1, out)?;
 
+        out.enter(&sites::ABOVE)?;
         let parent = self.pointer(node, PARENT, out)?;
         self.set(right, PARENT, parent.0, out)?;
         for i in 0..=ORDER - INNER_SPLIT {
+            out.enter(&sites::ADOPT)?;
             let moved = self.pointer(new.pointers, pointer_slot(i), out)?;
             self.set(moved, PARENT, right.0, out)?;
         }
@@ -340,8 +370,10 @@ impl Tree {
     fn new_node(&mut self, leaf: bool, out: &mut Emitter<'_>) -> Result<Pointer, Stop> {
         let node = self.memory.malloc(NODE_BYTES, out)?;
         let keys = self.memory.malloc(KEYS_BYTES, out)?;
+        out.enter(&sites::NEW_KEYS)?;
         self.set(node, KEYS, keys.0, out)?;
         let pointers = self.memory.malloc(POINTERS_BYTES, out)?;
+        out.enter(&sites::NEW_FIELDS)?;
         self.set(node, POINTERS, pointers.0, out)?;
         self.set(node, IS_LEAF, u32::from(leaf), out)?;
         self.set(node, KEY_COUNT, 0, out)?;
@@ -370,11 +402,15 @@ impl Tree {
 
     /// Where a node's keys and pointers lie.
     fn blocks(&self, node: Pointer, out: &mut Emitter<'_>) -> Result<Blocks, Stop> {
+        out.enter(&sites::BLOCKS)?;
         Ok(Blocks { keys: self.pointer(node, KEYS, out)?, pointers: self.pointer(node, POINTERS, out)? })
     }
 
     fn clear(&mut self, pointers: Pointer, from: u32, to: u32, out: &mut Emitter<'_>) -> Result<(), Stop> {
-        (from..to).try_for_each(|i| self.set(pointers, pointer_slot(i), Pointer::NULL.0, out))
+        (from..to).try_for_each(|i| {
+            out.enter(&sites::CLEAR)?;
+            self.set(pointers, pointer_slot(i), Pointer::NULL.0, out)
+        })
     }
 
     fn copy(
@@ -385,7 +421,7 @@ impl Tree {
         target: Field,
         out: &mut Emitter<'_>,
     ) -> Result<(), Stop> {
-        out.work(COPY_INSTRUCTIONS);
+        out.block(if source.1 == 4 { &sites::COPY_KEY } else { &sites::COPY_POINTER })?;
         let value = self.get(from, source, out)?;
         self.set(to, target, value, out)
     }

@@ -1,18 +1,12 @@
 //! Breadth-first search, top-down, with a queue that ends up holding the vertices in the order of discovery.
 
+use super::sites;
 use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
 use crate::traced::Traced;
 
 /// The parent of a vertex that no search has reached.
 pub(crate) const UNREACHED: u32 = u32::MAX;
-
-/// Instructions per vertex of clearing the parents.
-const CLEAR_INSTRUCTIONS: u64 = 4;
-/// Instructions per vertex taken from the queue.
-const DEQUEUE_INSTRUCTIONS: u64 = 4;
-/// Instructions per vertex discovered, beyond those of looking at it.
-const DISCOVER_INSTRUCTIONS: u64 = 3;
 
 /// How many vertices at a time are brought into the host's caches before their neighbours are looked at.
 const AHEAD: usize = 8;
@@ -68,7 +62,7 @@ impl Visit<'_> {
     pub(crate) fn neighbour(&mut self, v: u32, neighbour: u32, out: &mut Emitter<'_>) -> Result<(), Stop> {
         self.parents.touch(neighbour as usize, out)?;
         if !self.reached.get(neighbour) {
-            out.work(DISCOVER_INSTRUCTIONS);
+            out.block(&sites::DISCOVER)?;
             self.reached.set(neighbour);
             self.parents.store(neighbour as usize, v, out)?;
             self.queue.store(self.tail, neighbour, out)?;
@@ -112,11 +106,12 @@ impl Search {
     ) -> Result<(), Stop> {
         let Self { parents, queue, reached } = self;
         for v in 0..parents.len() {
-            out.work(CLEAR_INSTRUCTIONS);
+            out.block(&sites::CLEAR_PARENT)?;
             parents.store(v, UNREACHED, out)?;
         }
         reached.0.fill(0);
         reached.set(root);
+        out.enter(&sites::ROOT)?;
         parents.store(root as usize, root, out)?;
         queue.store(0, root, out)?;
         let mut visit = Visit { parents, queue, reached, tail: 1 };
@@ -126,7 +121,7 @@ impl Search {
                 let next = &visit.queue.untraced()[head..visit.tail.min(head + AHEAD)];
                 next.iter().for_each(|&v| structure.bring_in(v));
             }
-            out.work(DEQUEUE_INSTRUCTIONS);
+            out.block(&sites::DEQUEUE)?;
             let v = visit.queue.load(head, out)?;
             head += 1;
             structure.for_each_neighbour(v, &mut visit, out)?;

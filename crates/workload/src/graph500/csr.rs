@@ -4,23 +4,10 @@
 //! leaves that open).
 
 use super::bfs::{Structure, Visit, read_ahead};
-use super::{EdgeList, load_edge};
+use super::{EdgeList, load_edge, sites};
 use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
 use crate::traced::Traced;
-
-/// Instructions per vertex of clearing the rows.
-const CLEAR_INSTRUCTIONS: u64 = 4;
-/// Instructions per vertex of the prefix sum.
-const SUM_INSTRUCTIONS: u64 = 8;
-/// Instructions per edge of counting degrees.
-const COUNT_INSTRUCTIONS: u64 = 11;
-/// Instructions per edge of filling the rows.
-const FILL_INSTRUCTIONS: u64 = 20;
-/// Instructions per row of a search.
-const ROW_INSTRUCTIONS: u64 = 8;
-/// Instructions per neighbour of a search.
-const NEIGHBOUR_INSTRUCTIONS: u64 = 7;
 
 /// The graph as rows.
 pub(crate) struct Csr {
@@ -38,7 +25,7 @@ impl Csr {
     ) -> Result<Self, Stop> {
         let mut rows = Traced::<[u32; 2], 16>::new(vertices, [0; 2], space, out)?;
         for v in 0..vertices {
-            out.work(CLEAR_INSTRUCTIONS);
+            out.block(&sites::CLEAR)?;
             rows.store_part(v, 8, 8, out)?;
         }
         count_degrees(edges, &mut rows, out)?;
@@ -56,11 +43,13 @@ fn count_degrees(
     out: &mut Emitter<'_>,
 ) -> Result<(), Stop> {
     for i in 0..edges.len() {
-        out.work(COUNT_INSTRUCTIONS);
+        out.work(sites::COUNT_INSTRUCTIONS);
+        out.enter(&sites::COUNT)?;
         let ends = load_edge(edges, i, out)?;
         if ends[0] == ends[1] {
             continue;
         }
+        out.enter(&sites::COUNT_ENDS)?;
         for v in ends {
             rows.load_part(v as usize, 8, 8, out)?;
             rows.store_part(v as usize, 8, 8, out)?[1] += 1;
@@ -73,7 +62,7 @@ fn count_degrees(
 fn sum_up(rows: &mut Traced<[u32; 2], 16>, out: &mut Emitter<'_>) -> Result<u32, Stop> {
     let mut sum = 0;
     for v in 0..rows.len() {
-        out.work(SUM_INSTRUCTIONS);
+        out.block(&sites::SUM)?;
         let [_, degree] = rows.load_part(v, 8, 8, out)?;
         rows.store_part(v, 0, 8, out)?;
         *rows.store_part(v, 8, 8, out)? = [sum, sum];
@@ -89,11 +78,13 @@ fn fill(
     out: &mut Emitter<'_>,
 ) -> Result<(), Stop> {
     for i in 0..edges.len() {
-        out.work(FILL_INSTRUCTIONS);
+        out.work(sites::FILL_INSTRUCTIONS);
+        out.enter(&sites::FILL)?;
         let [a, b] = load_edge(edges, i, out)?;
         if a == b {
             continue;
         }
+        out.enter(&sites::FILL_ENDS)?;
         for (v, neighbour) in [(a, b), (b, a)] {
             let [_, end] = rows.load_part(v as usize, 8, 8, out)?;
             neighbours.store(end as usize, neighbour, out)?;
@@ -112,14 +103,16 @@ impl Structure for Csr {
 
     #[inline(always)]
     fn for_each_neighbour(&self, v: u32, visit: &mut Visit<'_>, out: &mut Emitter<'_>) -> Result<(), Stop> {
-        out.work(ROW_INSTRUCTIONS);
+        out.work(sites::ROW_INSTRUCTIONS);
+        out.enter(&sites::ROW)?;
         let [begin, end] = self.rows.load_part(v as usize, 0, 8, out)?;
         self.rows.load_part(v as usize, 8, 8, out)?;
         for at in begin..end {
-            out.work(NEIGHBOUR_INSTRUCTIONS);
+            out.work(sites::NEIGHBOUR_INSTRUCTIONS);
+            out.path(&[&sites::IN_ROW, &sites::LOOK])?;
             let neighbour = self.neighbours.load(at as usize, out)?;
             visit.neighbour(v, neighbour, out)?;
         }
-        Ok(())
+        out.enter(&sites::IN_ROW)
     }
 }

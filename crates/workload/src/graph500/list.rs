@@ -8,22 +8,13 @@
 //! from there; the events are those of following the links. A test compares the two.
 
 use super::bfs::{Structure, Visit, read_ahead};
-use super::{EdgeList, load_edge};
+use super::{EdgeList, load_edge, sites};
 use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
 use crate::traced::Traced;
 
 /// The end of a list.
 const NONE: u32 = u32::MAX;
-
-/// Instructions per vertex of clearing the heads.
-const HEAD_INSTRUCTIONS: u64 = 4;
-/// Instructions per edge of linking.
-const LINK_INSTRUCTIONS: u64 = 16;
-/// Instructions per list of a search.
-const LIST_INSTRUCTIONS: u64 = 3;
-/// Instructions per element of a list in a search.
-const NEIGHBOUR_INSTRUCTIONS: u64 = 14;
 
 /// The graph as lists.
 pub(crate) struct EdgeLists<'e> {
@@ -86,16 +77,18 @@ impl<'e> EdgeLists<'e> {
     ) -> Result<Self, Stop> {
         let mut heads = Traced::new(vertices, NONE, space, out)?;
         for v in 0..vertices {
-            out.work(HEAD_INSTRUCTIONS);
+            out.block(&sites::CLEAR)?;
             heads.store(v, NONE, out)?;
         }
         let mut links = Traced::new(2 * edges.len(), NONE, space, out)?;
         for i in 0..edges.len() {
-            out.work(LINK_INSTRUCTIONS);
+            out.work(sites::LINK_INSTRUCTIONS);
+            out.enter(&sites::LINK)?;
             let ends = load_edge(edges, i, out)?;
             if ends[0] == ends[1] {
                 continue;
             }
+            out.enter(&sites::LINK_ENDS)?;
             for (side, v) in ends.into_iter().enumerate() {
                 let end = 2 * i + side;
                 let next = heads.load(v as usize, out)?;
@@ -116,13 +109,15 @@ impl Structure for EdgeLists<'_> {
 
     #[inline(always)]
     fn for_each_neighbour(&self, v: u32, visit: &mut Visit<'_>, out: &mut Emitter<'_>) -> Result<(), Stop> {
-        out.work(LIST_INSTRUCTIONS);
+        out.block(&sites::LIST)?;
         self.heads.touch(v as usize, out)?;
         for &Element { end, neighbour } in self.layout.of(v) {
-            out.work(NEIGHBOUR_INSTRUCTIONS);
+            out.work(sites::LIST_NEIGHBOUR_INSTRUCTIONS);
+            out.enter(&sites::LOOK_IN_LIST)?;
             let other = u64::from(end & 1 ^ 1);
             self.edges.touch_part(end as usize / 2, 8 * other, 8, out)?;
             visit.neighbour(v, neighbour, out)?;
+            out.enter(&sites::FOLLOW)?;
             self.links.touch(end as usize, out)?;
         }
         Ok(())

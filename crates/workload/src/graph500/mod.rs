@@ -11,6 +11,7 @@ mod bfs;
 mod csr;
 mod kronecker;
 mod list;
+mod sites;
 mod verify;
 
 use self::bfs::{Search, Structure};
@@ -73,12 +74,6 @@ pub(crate) const ENTRY: Entry = Entry {
 /// An edge: two vertex numbers of 8 bytes each in the program, of 4 here.
 pub(crate) type EdgeList = Traced<[u32; 2], 16>;
 
-/// Instructions per edge and level of the generator, and per edge beside that.
-const LEVEL_INSTRUCTIONS: u64 = 25;
-const EDGE_INSTRUCTIONS: u64 = 89;
-/// Instructions per edge of the pass that finds the highest vertex number.
-const HIGHEST_INSTRUCTIONS: u64 = 9;
-
 struct Graph500 {
     scale: u32,
     edge_factor: u64,
@@ -129,7 +124,8 @@ impl Graph500 {
         let kronecker = Kronecker::new(self.scale, self.seed);
         let mut edges = EdgeList::new(self.edges() as usize, [0; 2], space, out)?;
         for i in 0..edges.len() {
-            out.work(EDGE_INSTRUCTIONS + LEVEL_INSTRUCTIONS * u64::from(self.scale));
+            out.blocks(&sites::LEVEL, self.scale.into())?;
+            out.block(&sites::STORE_EDGE)?;
             let edge = kronecker.edge(i as u64);
             edges.store_part(i, 0, 8, out)?;
             *edges.store_part(i, 8, 8, out)? = edge;
@@ -205,6 +201,10 @@ impl Program for Graph500 {
         2 * edges + build + roots * search
     }
 
+    fn gives_blocks(&self) -> bool {
+        true
+    }
+
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         out.phase("generate")?;
         let mut space = AddressSpace::new(out);
@@ -230,7 +230,7 @@ impl Program for Graph500 {
 fn highest_vertex(edges: &EdgeList, out: &mut Emitter<'_>) -> Result<u32, Stop> {
     let mut highest = 0;
     for i in 0..edges.len() {
-        out.work(HIGHEST_INSTRUCTIONS);
+        out.block(&sites::HIGHEST)?;
         let [a, b] = load_edge(edges, i, out)?;
         highest = highest.max(a).max(b);
     }

@@ -13,6 +13,9 @@
 
 mod table;
 
+use pagewalk_code::{Class, Register};
+
+use crate::code::{Op, Site, r};
 use crate::emit::{Emitter, Halt, Stop};
 use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::program::Program;
@@ -81,12 +84,49 @@ const POLYNOMIAL: u64 = 7;
 /// The generator's period, as published with HPC Challenge.
 const PERIOD: u64 = 1_317_624_576_693_539_401;
 
-/// Instructions per word of the initialisation loop.
-const INIT_INSTRUCTIONS: u64 = 4;
-/// Instructions per update of one word.
-const UPDATE_INSTRUCTIONS: u64 = 13;
-/// Instructions more for the second word of an update.
-const PAIR_INSTRUCTIONS: u64 = 5;
+/// The place in the table or in the list of states, the end of it, a state, its feedback, the number of a word.
+const AT: Register = r(0);
+const END: Register = r(1);
+const STATE: Register = r(2);
+const FEEDBACK: Register = r(3);
+const WORD: Register = r(4);
+/// The table and the number of its words, which stay.
+const TABLE: Register = r(5);
+const WORDS: Register = r(6);
+
+/// Stores the first value of a word: `table[i] = i`.
+static INIT: Site =
+    Site::new(&[Op::store(8, &[AT], &[WORD]), Op::integer(AT, &[AT]), Op::compare(&[AT, END])]).repeats();
+/// Steps a state, and toggles the word that it names.
+static UPDATE: Site = Site::new(&UPDATE_OPS).repeats();
+/// The same without the end of the loop, which is that of the other word.
+static STEP: Site = Site::new(UPDATE_OPS.split_at(10).0);
+/// Toggles the other word.
+static PARTNER: Site = Site::new(&[
+    Op::new(Class::Move, FEEDBACK, &[WORDS]),
+    Op::integer(FEEDBACK, &[FEEDBACK, WORD]),
+    Op::new(Class::Move, WORD, &[WORDS]),
+    Op::integer(WORD, &[WORD, FEEDBACK]),
+    Op::modify(8, &[TABLE, WORD], &[STATE]),
+    Op::integer(AT, &[AT]),
+    Op::compare(&[AT, END]),
+])
+.branches(&STEP);
+
+const UPDATE_OPS: [Op; 12] = [
+    Op::load(STATE, 8, &[AT]),
+    Op::new(Class::Move, FEEDBACK, &[STATE]),
+    Op::new(Class::Lea, STATE, &[STATE]),
+    Op::new(Class::Shift, FEEDBACK, &[FEEDBACK]),
+    Op::integer(FEEDBACK, &[FEEDBACK]),
+    Op::integer(STATE, &[STATE, FEEDBACK]),
+    Op::store(8, &[AT], &[STATE]),
+    Op::new(Class::Move, WORD, &[WORDS]),
+    Op::integer(WORD, &[WORD, STATE]),
+    Op::modify(8, &[TABLE, WORD], &[STATE]),
+    Op::integer(AT, &[AT]),
+    Op::compare(&[AT, END]),
+];
 
 /// Which first values are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,7 +188,7 @@ impl Gups {
             Init::Pages => PAGE_WORDS,
         };
         for index in (0..self.words).step_by(step) {
-            out.work(INIT_INSTRUCTIONS);
+            out.block(&INIT)?;
             table.store_first(index, out)?;
         }
         Ok(())
@@ -172,13 +212,15 @@ impl Gups {
                 }
             }
             for j in 0..round as usize {
-                out.work(UPDATE_INSTRUCTIONS + if PAIR { PAIR_INSTRUCTIONS } else { 0 });
+                out.block(if PAIR { &STEP } else { &UPDATE })?;
+                out.work(if PAIR { PARTNER.instructions() } else { 0 });
                 let a = step(streams.load(j, out)?);
                 streams.store(j, a, out)?;
                 let e = a as usize & (self.words - 1);
                 let word = table.load(e, out)?;
                 table.store(e, word ^ a, out)?;
                 if PAIR {
+                    out.enter(&PARTNER)?;
                     let e = self.partner(e);
                     let word = table.load(e, out)?;
                     table.store(e, word ^ a, out)?;
@@ -249,6 +291,10 @@ impl Program for Gups {
             Init::Pages => self.words.div_ceil(PAGE_WORDS) as u64,
         };
         init + self.updates * if self.pair { 6 } else { 4 }
+    }
+
+    fn gives_blocks(&self) -> bool {
+        true
     }
 
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {

@@ -11,6 +11,7 @@
 //! of them suffice. What a compiled program keeps in registers is not loaded again: the pivot, and the two elements of an
 //! exchange, which the scans have just loaded.
 
+use crate::code::{Op, STACK, Site, r};
 use crate::emit::{Emitter, Halt, Stop};
 use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::program::Program;
@@ -18,6 +19,7 @@ use crate::random::{SplitMix64, mix};
 use crate::space::AddressSpace;
 use crate::traced::Traced;
 use crate::values::Values;
+use pagewalk_code::{Class, Register};
 use pagewalk_vm::addr::PAGE_BYTES;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -58,6 +60,84 @@ const PARTITION_INSTRUCTIONS: u64 = 49;
 const INSERT_INSTRUCTIONS: u64 = 11;
 const MOVE_INSTRUCTIONS: u64 = 7;
 
+/// The array and the range at hand, the places of both scans with their elements, the pivot, and a random number.
+const ARRAY: Register = r(0);
+const RANGE: Register = r(1);
+const UP: Register = r(2);
+const DOWN: Register = r(3);
+const LOW: Register = r(4);
+const HIGH: Register = r(5);
+const PIVOT: Register = r(6);
+const DRAWN: Register = r(7);
+
+/// Fills an element with a random number.
+static FILL: Site = Site::new(&[
+    Op::integer(DRAWN, &[DRAWN]),
+    Op::new(Class::Multiply, LOW, &[DRAWN]),
+    Op::new(Class::Shift, LOW, &[LOW]),
+    Op::new(Class::Multiply, LOW, &[LOW]),
+    Op::new(Class::Shift, LOW, &[LOW]),
+    Op::store(4, &[ARRAY, UP], &[LOW]),
+    Op::integer(UP, &[UP]),
+    Op::compare(&[UP]),
+])
+.repeats()
+.of(FILL_INSTRUCTIONS);
+/// Orders the first, the middle and the last element of a range; the middle one is the pivot.
+static MEDIAN: Site = Site::new(&[
+    Op::load(LOW, 4, &[ARRAY, RANGE]),
+    Op::load(PIVOT, 4, &[ARRAY, RANGE]),
+    Op::load(HIGH, 4, &[ARRAY, RANGE]),
+    Op::new(Class::Condition, PIVOT, &[LOW, PIVOT, HIGH]),
+    Op::store(4, &[ARRAY, RANGE], &[LOW]),
+    Op::store(4, &[ARRAY, RANGE], &[PIVOT]),
+    Op::store(4, &[ARRAY, RANGE], &[HIGH]),
+    Op::new(Class::Move, UP, &[RANGE]),
+    Op::new(Class::Move, DOWN, &[RANGE]),
+])
+.of(PARTITION_INSTRUCTIONS - WAIT.instructions() - NEXT.instructions());
+/// Looks at an element from below, and from above.
+static SCAN_UP: Site =
+    Site::new(&[Op::integer(UP, &[UP]), Op::load(LOW, 4, &[ARRAY, UP]), Op::compare(&[LOW, PIVOT])])
+        .repeats()
+        .of(UP_INSTRUCTIONS);
+static SCAN_DOWN: Site =
+    Site::new(&[Op::integer(DOWN, &[DOWN]), Op::load(HIGH, 4, &[ARRAY, DOWN]), Op::compare(&[HIGH, PIVOT])])
+        .repeats()
+        .of(DOWN_INSTRUCTIONS);
+/// Have the scans met? If not, exchanges two elements.
+static MET: Site = Site::new(&[Op::compare(&[UP, DOWN])]).branches(&EXCHANGE);
+static EXCHANGE: Site =
+    Site::new(&[Op::store(4, &[ARRAY, UP], &[HIGH]), Op::store(4, &[ARRAY, DOWN], &[LOW])])
+        .jumps(&SCAN_UP)
+        .of(EXCHANGE_INSTRUCTIONS - MET.instructions());
+/// Lets the longer part wait; goes on with one that waits.
+static WAIT: Site = Site::new(&[
+    Op::store(8, &[STACK], &[UP]),
+    Op::store(8, &[STACK], &[DOWN]),
+    Op::new(Class::Move, RANGE, &[DOWN]),
+    Op::compare(&[UP, DOWN]),
+])
+.branches(&MEDIAN);
+static NEXT: Site =
+    Site::new(&[Op::load(RANGE, 8, &[STACK]), Op::load(HIGH, 8, &[STACK]), Op::compare(&[RANGE, HIGH])])
+        .branches(&MEDIAN);
+/// Begins to insert an element; compares it with one before it, which moves up; stores it.
+static INSERT: Site = Site::new(&[Op::load(LOW, 4, &[ARRAY, UP]), Op::new(Class::Move, DOWN, &[UP])])
+    .of(INSERT_INSTRUCTIONS - BEFORE.instructions() - INTO.instructions());
+static BEFORE: Site =
+    Site::new(&[Op::load(HIGH, 4, &[ARRAY, DOWN]), Op::compare(&[HIGH, LOW])]).branches(&INTO);
+static MOVE: Site = Site::new(&[
+    Op::store(4, &[ARRAY, DOWN], &[HIGH]),
+    Op::integer(DOWN, &[DOWN]),
+    Op::compare(&[DOWN, RANGE]),
+])
+.branches(&BEFORE)
+.of(MOVE_INSTRUCTIONS - BEFORE.instructions());
+static INTO: Site =
+    Site::new(&[Op::store(4, &[ARRAY, DOWN], &[LOW]), Op::integer(UP, &[UP]), Op::compare(&[UP, RANGE])])
+        .branches(&INSERT);
+
 type Array = Traced<i32, ELEMENT_BYTES>;
 
 /// Elements `lo` to `hi`, inclusive.
@@ -96,7 +176,7 @@ impl Quicksort {
 
     fn fill(&self, array: &mut Array, out: &mut Emitter<'_>) -> Result<(), Stop> {
         for (index, integer) in self.integers().enumerate() {
-            out.work(FILL_INSTRUCTIONS);
+            out.block(&FILL)?;
             array.store(index, integer, out)?;
         }
         Ok(())
@@ -115,6 +195,7 @@ impl Quicksort {
                 let [lower, upper] = partition(array, range, out)?;
                 let shorter = lower.len() < upper.len();
                 let (now, later) = if shorter { (lower, upper) } else { (upper, lower) };
+                out.enter(&WAIT)?;
                 *waiting.store_part(depth, 0, 8, out)? = later;
                 waiting.store_part(depth, 8, 8, out)?;
                 depth += 1;
@@ -125,6 +206,7 @@ impl Quicksort {
                 return Ok(());
             }
             depth -= 1;
+            out.enter(&NEXT)?;
             range = waiting.load_part(depth, 0, 8, out)?;
             waiting.touch_part(depth, 8, 8, out)?;
         }
@@ -156,12 +238,13 @@ fn digest(integers: impl Iterator<Item = i32>) -> (u64, i64, u64) {
 fn partition(array: &mut Array, range: Range, out: &mut Emitter<'_>) -> Result<[Range; 2], Stop> {
     let Range { lo, hi } = range;
     out.work(PARTITION_INSTRUCTIONS);
+    out.enter(&MEDIAN)?;
     let pivot = order_three(array, [lo, lo + (hi - lo) / 2, hi], out)?;
     let (mut i, mut j) = (lo, hi);
     loop {
         let low = loop {
             i += 1;
-            out.work(UP_INSTRUCTIONS);
+            out.block(&SCAN_UP)?;
             let element = array.load(i, out)?;
             if element >= pivot {
                 break element;
@@ -169,16 +252,18 @@ fn partition(array: &mut Array, range: Range, out: &mut Emitter<'_>) -> Result<[
         };
         let high = loop {
             j -= 1;
-            out.work(DOWN_INSTRUCTIONS);
+            out.block(&SCAN_DOWN)?;
             let element = array.load(j, out)?;
             if element <= pivot {
                 break element;
             }
         };
+        out.enter(&MET)?;
         if i >= j {
             return Ok([Range { lo, hi: j }, Range { lo: j + 1, hi }]);
         }
         out.work(EXCHANGE_INSTRUCTIONS);
+        out.enter(&EXCHANGE)?;
         array.store(i, high, out)?;
         array.store(j, low, out)?;
     }
@@ -200,17 +285,21 @@ fn order_three(array: &mut Array, places: [usize; 3], out: &mut Emitter<'_>) -> 
 fn insertion_sort(array: &mut Array, range: Range, out: &mut Emitter<'_>) -> Result<(), Stop> {
     for next in range.lo + 1..=range.hi {
         out.work(INSERT_INSTRUCTIONS);
+        out.enter(&INSERT)?;
         let element = array.load(next, out)?;
         let mut place = next;
         while place > range.lo {
+            out.enter(&BEFORE)?;
             let before = array.load(place - 1, out)?;
             if before <= element {
                 break;
             }
             out.work(MOVE_INSTRUCTIONS);
+            out.enter(&MOVE)?;
             array.store(place, before, out)?;
             place -= 1;
         }
+        out.enter(&INTO)?;
         array.store(place, element, out)?;
     }
     Ok(())
@@ -232,6 +321,10 @@ impl Program for Quicksort {
         let passes = 12.0 / 7.0 * std::f64::consts::LN_2 * (len / threshold).log2();
         let ends = 3.3 + 0.345 * threshold + 4.0 / threshold;
         (len * (1.0 + 1.4 * passes + ends)) as u64
+    }
+
+    fn gives_blocks(&self) -> bool {
+        true
     }
 
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {

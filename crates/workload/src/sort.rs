@@ -1,5 +1,8 @@
 //! Merge sort of a traced array, the algorithm of glibc's `qsort` up to 2.36: bottom-up here, one spare array.
 
+use pagewalk_code::{Class, Register};
+
+use crate::code::{FLAGS, Op, SHARED, Site, r};
 use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
 use crate::traced::Traced;
@@ -10,6 +13,35 @@ const ELEMENT_INSTRUCTIONS: u64 = 18;
 const COPY_INSTRUCTIONS: u64 = 2;
 /// The widest single access of a copy loop (SSE).
 const COPY_BYTES: u64 = 16;
+
+/// The next elements of both runs, their keys, the place where the lesser goes, and what is copied.
+const LEFT: Register = r(SHARED);
+const RIGHT: Register = r(SHARED + 1);
+const LEFT_KEY: Register = r(SHARED + 2);
+const RIGHT_KEY: Register = r(SHARED + 3);
+const TO: Register = r(SHARED + 4);
+const FROM: Register = r(SHARED + 5);
+const COPIED: Register = r(SHARED + 6);
+
+/// Compares the next elements of two runs; there is only one run left.
+static COMPARE: Site = Site::new(&[
+    Op::load(LEFT_KEY, 8, &[LEFT]),
+    Op::load(RIGHT_KEY, 8, &[RIGHT]),
+    Op::new(Class::FloatCompare, FLAGS, &[LEFT_KEY, RIGHT_KEY]),
+])
+.branches(&TAKE_LEFT)
+.of(ELEMENT_INSTRUCTIONS - TAKE_LEFT.instructions());
+static REST: Site = Site::new(&[]).of(COMPARE.instructions());
+/// Chooses an element.
+static TAKE_LEFT: Site =
+    Site::new(&[Op::new(Class::Move, FROM, &[LEFT]), Op::integer(LEFT, &[LEFT]), Op::integer(TO, &[TO])])
+        .of(5);
+static TAKE_RIGHT: Site =
+    Site::new(&[Op::new(Class::Move, FROM, &[RIGHT]), Op::integer(RIGHT, &[RIGHT]), Op::integer(TO, &[TO])])
+        .of(TAKE_LEFT.instructions());
+/// Copies a piece of 16 bytes, or of 8.
+static COPY: Site = Site::new(&[Op::load(COPIED, 16, &[FROM]), Op::store(16, &[TO], &[COPIED])]);
+static COPY_HALF: Site = Site::new(&[Op::load(COPIED, 8, &[FROM]), Op::store(8, &[TO], &[COPIED])]);
 
 /// Sorts `array[first..first + len]` by `key`, stably, with `spare` of at least that length. An element counts as
 /// one 8-byte load of each compared key, and a copy in 16-byte pieces.
@@ -82,15 +114,16 @@ fn merge<T: Copy, const STRIDE: u64>(
     let (mut left, mut right) = (run.start, run.middle);
     for i in run.start..run.end {
         out.work(ELEMENT_INSTRUCTIONS);
-        let take_left = if right == run.end {
-            true
-        } else if left == run.middle {
-            false
+        let take_left = if right == run.end || left == run.middle {
+            out.enter(&REST)?;
+            right == run.end
         } else {
+            out.enter(&COMPARE)?;
             let a = key(&from.load_part(from_first + left, 0, 8, out)?);
             let b = key(&from.load_part(from_first + right, 0, 8, out)?);
             a <= b
         };
+        out.enter(if take_left { &TAKE_LEFT } else { &TAKE_RIGHT })?;
         let source = if take_left { &mut left } else { &mut right };
         copy(from, from_first + *source, to, to_first + i, out)?;
         *source += 1;
@@ -109,6 +142,7 @@ fn copy<T: Copy, const STRIDE: u64>(
     for offset in (0..STRIDE).step_by(COPY_BYTES as usize) {
         out.work(COPY_INSTRUCTIONS);
         let bytes = COPY_BYTES.min(STRIDE - offset) as u32;
+        out.enter(if bytes == 8 { &COPY_HALF } else { &COPY })?;
         let element = from.load_part(source, offset, bytes, out)?;
         *to.store_part(target, offset, bytes, out)? = element;
     }

@@ -145,6 +145,10 @@ impl Program for XsBench {
         build + (self.lookups as f64 * lookup) as u64
     }
 
+    fn gives_blocks(&self) -> bool {
+        true
+    }
+
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         out.phase("build")?;
         let mut space = AddressSpace::new(out);

@@ -5,11 +5,14 @@
 //! DEVIATION: numbers of paths are floating-point numbers; the suite's whole ones can overflow. The lists' elements
 //! are used again in the order of their first use.
 
+use pagewalk_code::Class;
 use pagewalk_vm::addr::VirtAddr;
 
 use super::objects::Objects;
 use super::queue::Queue;
+use super::sites::{self, AT, FIRST as SHARE, LOADED, NUMBER, SECOND as SUM, VALUE, VERTEX};
 use super::social::Edges;
+use crate::code::{Op, Site};
 use crate::emit::{Emitter, Stop};
 use crate::space::{AddressSpace, chunk_bytes};
 use crate::traced::Traced;
@@ -30,6 +33,56 @@ const DEPENDENCY_INSTRUCTIONS: u64 = 10;
 const BACK_INSTRUCTIONS: u64 = 6;
 /// How far the same sums in another order may be from each other, relative.
 const TOLERANCE: f64 = 1e-9;
+
+/// Clears what is known of a vertex.
+static CLEAR: Site = Site::new(&[
+    Op::store(16, &[AT], &[]),
+    Op::store(8, &[AT], &[]),
+    Op::store(1, &[AT], &[]),
+    Op::store(8, &[AT], &[]),
+    Op::integer(AT, &[AT]),
+    Op::compare(&[AT]),
+])
+.repeats()
+.of(CLEAR_INSTRUCTIONS);
+/// Loads the depth of a vertex, and stores it; adds to the number of its paths; keeps a parent.
+static DEPTH: Site = Site::new(&[Op::load(LOADED, 1, &[NUMBER])]);
+static NEW_DEPTH: Site = Site::new(&[Op::store(1, &[NUMBER], &[VALUE])]);
+static PATHS: Site = Site::new(&[
+    Op::load(LOADED, 8, &[VERTEX]),
+    Op::load(VALUE, 8, &[NUMBER]),
+    Op::new(Class::FloatAdd, VALUE, &[VALUE, LOADED]),
+    Op::store(8, &[NUMBER], &[VALUE]),
+]);
+static PARENT: Site = Site::new(&[
+    Op::store(16, &[AT], &[]),
+    Op::store(8, &[AT], &[VERTEX]),
+    Op::load(LOADED, 8, &[NUMBER]),
+    Op::store(8, &[NUMBER], &[AT]),
+    Op::integer(AT, &[AT]),
+])
+.of(PARENT_INSTRUCTIONS);
+/// Begins with a vertex on the way back; goes to the next of its parents.
+static BACK: Site = Site::new(&[
+    Op::load(AT, 8, &[NUMBER]),
+    Op::load(VALUE, 8, &[NUMBER]),
+    Op::load(LOADED, 8, &[NUMBER]),
+    Op::compare(&[AT]),
+])
+.branches(&DEPENDENCY)
+.of(BACK_INSTRUCTIONS);
+static DEPENDENCY: Site = Site::new(&[
+    Op::load(VERTEX, 8, &[AT]),
+    Op::load(AT, 8, &[AT]),
+    Op::load(SHARE, 8, &[VERTEX]),
+    Op::new(Class::FloatDivide, SHARE, &[SHARE, LOADED]),
+    Op::load(SUM, 8, &[VERTEX]),
+    Op::new(Class::FloatMultiplyAdd, SUM, &[SUM, SHARE, VALUE]),
+    Op::store(8, &[VERTEX], &[SUM]),
+    Op::compare(&[AT]),
+])
+.repeats()
+.of(DEPENDENCY_INSTRUCTIONS);
 
 /// The parents of all vertices: lists of elements that lie one after the other in the heap.
 struct Parents {
@@ -63,6 +116,7 @@ impl Parents {
             debug_assert_eq!(place, self.addr(element), "elements are not in a row");
             self.made += 1;
         }
+        out.enter(&PARENT)?;
         out.store(self.addr(element), 16)?;
         out.store(self.addr(element).add(16), 8)?;
         let first = self.lists.load_part(v as usize, 8, 8, out)?;
@@ -97,7 +151,7 @@ impl Search {
 
     fn clear(&mut self, root: u32, out: &mut Emitter<'_>) -> Result<(), Stop> {
         for v in 0..self.paths.len() {
-            out.work(CLEAR_INSTRUCTIONS);
+            out.block(&CLEAR)?;
             *self.parents.lists.store_part(v, 0, 16, out)? = NONE;
             let is_root = v == root as usize;
             self.paths.store(v, if is_root { 1.0 } else { 0.0 }, out)?;
@@ -121,21 +175,28 @@ impl Search {
             self.seen.push(v, out)?;
             graph.find(v, out)?;
             graph.begin(v, out)?;
+            out.enter(&DEPTH)?;
             let next = self.depths.load(v as usize, out)? + 1;
             for edge in graph.edges().of(v) {
                 out.work(EDGE_INSTRUCTIONS);
                 let target = graph.step(edge, out)?;
+                out.enter(&DEPTH)?;
                 let mut depth = self.depths.load(target as usize, out)?;
+                out.enter(&sites::ASK)?;
                 if depth == UNREACHED {
+                    out.enter(&sites::ANSWER)?;
                     self.queue.push(target, out)?;
+                    out.enter(&NEW_DEPTH)?;
                     self.depths.store(target as usize, next, out)?;
                     depth = next;
                 }
                 if depth == next {
+                    out.enter(&PATHS)?;
                     let paths = self.paths.load(v as usize, out)? + self.paths.load(target as usize, out)?;
                     self.paths.store(target as usize, paths, out)?;
                     self.parents.push(target, v, space, out)?;
                 }
+                out.enter(&sites::MORE)?;
             }
         }
         Ok(())
@@ -150,12 +211,12 @@ impl Search {
         out: &mut Emitter<'_>,
     ) -> Result<(), Stop> {
         while let Some(w) = self.seen.pop_last(out)? {
-            out.work(BACK_INSTRUCTIONS);
+            out.block(&BACK)?;
             let mut element = self.parents.lists.load_part(w as usize, 0, 8, out)?;
             let update = self.updates.load(w as usize, out)?;
             let paths = self.paths.load(w as usize, out)?;
             while element != NONE {
-                out.work(DEPENDENCY_INSTRUCTIONS);
+                out.block(&DEPENDENCY)?;
                 out.load(self.parents.addr(element).add(16), 8)?;
                 out.load(self.parents.addr(element), 8)?;
                 let [v, next] = self.parents.elements[element as usize];
@@ -166,8 +227,7 @@ impl Search {
             }
             if w != root {
                 graph.find(w, out)?;
-                graph.load(w, CENTRALITY, out)?;
-                graph.store(w, CENTRALITY, out)?;
+                graph.change(w, CENTRALITY, &sites::ADD, out)?;
                 centrality[w as usize] += update;
             }
         }

@@ -2,6 +2,7 @@
 
 use super::objects::Objects;
 use super::queue::Queue;
+use super::sites;
 use super::social::Edges;
 use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
@@ -38,14 +39,17 @@ pub(crate) fn run(
             let target = graph.step(edge, out)?;
             graph.find(target, out)?;
             graph.load(target, COLOUR, out)?;
+            out.enter(&sites::ASK)?;
             if levels[target as usize] == UNREACHED {
                 out.work(DISCOVER_INSTRUCTIONS);
+                out.enter(&sites::ANSWER)?;
                 graph.store(target, COLOUR, out)?;
                 graph.load(v, LEVEL, out)?;
                 graph.store(target, LEVEL, out)?;
                 levels[target as usize] = levels[v as usize] + 1;
                 queue.push(target, out)?;
             }
+            out.enter(&sites::MORE)?;
         }
     }
     Ok(levels)

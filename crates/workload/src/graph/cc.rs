@@ -2,6 +2,7 @@
 
 use super::objects::Objects;
 use super::queue::Queue;
+use super::sites;
 use super::social::Edges;
 use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
@@ -26,6 +27,7 @@ pub(crate) fn run(
     for start in 0..graph.vertices() as u32 {
         graph.pass(start, out)?;
         graph.load(start, COMPONENT, out)?;
+        out.enter(&sites::ASK)?;
         if components[start as usize] != NONE {
             continue;
         }
@@ -40,12 +42,15 @@ pub(crate) fn run(
                 let target = graph.step(edge, out)?;
                 graph.find(target, out)?;
                 graph.load(target, COMPONENT, out)?;
+                out.enter(&sites::ASK)?;
                 if components[target as usize] == NONE {
                     out.work(DISCOVER_INSTRUCTIONS);
+                    out.enter(&sites::ANSWER)?;
                     graph.store(target, COMPONENT, out)?;
                     components[target as usize] = start;
                     queue.push(target, out)?;
                 }
+                out.enter(&sites::MORE)?;
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Degree centrality: how many edges leave each vertex and how many arrive.
 
 use super::objects::Objects;
+use super::sites;
 use super::social::Edges;
 use crate::emit::{Emitter, Stop};
 
@@ -25,8 +26,8 @@ pub(crate) fn run(graph: &Objects, out: &mut Emitter<'_>) -> Result<Vec<[u32; 2]
             out.work(EDGE_INSTRUCTIONS);
             let target = graph.step(edge, out)?;
             graph.find(target, out)?;
-            graph.load(target, IN, out)?;
-            graph.store(target, IN, out)?;
+            graph.change(target, IN, &sites::INCREMENT, out)?;
+            out.enter(&sites::MORE)?;
             degrees[target as usize][0] += 1;
         }
     }

@@ -2,6 +2,7 @@
 
 use super::objects::Objects;
 use super::queue::Queue;
+use super::sites;
 use super::social::Edges;
 use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
@@ -47,7 +48,7 @@ pub(crate) fn run(
     discover(graph, root, &mut times, &mut stack, out)?;
     while let Some(v) = stack.pop_last(out)? {
         graph.find(v, out)?;
-        graph.load(v, CURSOR, out)?;
+        graph.load_by(v, CURSOR, &sites::BEGIN, out)?;
         let end = graph.edges().of(v).end;
         let mut found = None;
         while found.is_none() && cursors[v as usize] < end {
@@ -56,6 +57,7 @@ pub(crate) fn run(
             cursors[v as usize] += 1;
             graph.find(target, out)?;
             graph.load(target, COLOUR, out)?;
+            out.path(&[&sites::ASK, &sites::MORE])?;
             found = (times.discovered[target as usize] == NEVER).then_some(target);
         }
         graph.store(v, CURSOR, out)?;

@@ -8,6 +8,7 @@
 
 use pagewalk_vm::addr::VirtAddr;
 
+use super::sites;
 use crate::emit::{Emitter, Stop};
 use crate::space::{AddressSpace, chunk_bytes};
 
@@ -19,13 +20,6 @@ pub(crate) const NODE_BYTES: u64 = 24;
 pub(crate) const HEADER_BYTES: u64 = 48;
 /// The widest store of a loop that clears buckets.
 const CLEAR_BYTES: u64 = 32;
-
-/// Instructions per insertion, per node looked at, per node moved, and per store that clears buckets (estimated by
-/// hand from the compiled loops; a division is one).
-const INSERT_INSTRUCTIONS: u64 = 45;
-const NODE_INSTRUCTIONS: u64 = 5;
-const MOVE_INSTRUCTIONS: u64 = 12;
-const CLEAR_INSTRUCTIONS: u64 = 3;
 
 /// The number that stands for no edge.
 const NONE: u32 = u32::MAX;
@@ -83,9 +77,10 @@ impl Index {
         let mut heads = vec![NONE; buckets as usize];
         for bucket in 0..self.heads.len() {
             let mut edge = self.heads[bucket];
+            out.enter(&sites::OLD_BUCKET)?;
             out.load(slot(self.place, bucket as u32), 8)?;
             while edge != NONE {
-                out.work(MOVE_INSTRUCTIONS);
+                out.block(&sites::MOVE)?;
                 out.load(nodes.addr(edge), 8)?;
                 out.load(nodes.addr(edge).add(16), 8)?;
                 let to = edge % buckets;
@@ -98,6 +93,7 @@ impl Index {
             }
         }
         space.free(self.place, bytes(self.heads.len() as u32), out)?;
+        out.enter(&sites::NEW_BUCKETS)?;
         out.store(header.add(8), 16)?;
         *self = Self { place, heads, len: self.len };
         Ok(())
@@ -112,19 +108,21 @@ impl Index {
         space: &mut AddressSpace,
         out: &mut Emitter<'_>,
     ) -> Result<VirtAddr, Stop> {
-        out.work(INSERT_INSTRUCTIONS);
+        out.work(sites::INSERT_INSTRUCTIONS);
+        out.enter(&sites::OPEN_BUCKET)?;
         out.load(header.add(8), 8)?;
         out.load(header.add(16), 8)?;
         let bucket = edge % self.heads.len() as u32;
         out.load(slot(self.place, bucket), 8)?;
         let mut other = self.heads[bucket as usize];
         while other != NONE {
-            out.work(NODE_INSTRUCTIONS);
+            out.block(&sites::IN_BUCKET)?;
             out.load(nodes.addr(other), 8)?;
             out.load(nodes.addr(other).add(16), 8)?;
             other = *nodes.next(other);
         }
         let node = space.malloc(NODE_BYTES, out)?;
+        out.enter(&sites::INTO_BUCKET)?;
         out.store(node, 16)?;
         out.store(node.add(16), 8)?;
         out.store(slot(self.place, bucket), 8)?;
@@ -172,8 +170,13 @@ pub(crate) fn allocate(
 ) -> Result<VirtAddr, Stop> {
     let place = space.malloc(bytes(buckets), out)?;
     for at in (0..bytes(buckets)).step_by(CLEAR_BYTES as usize) {
-        out.work(CLEAR_INSTRUCTIONS);
-        out.store(place.add(at), CLEAR_BYTES.min(bytes(buckets) - at) as u32)?;
+        let left = CLEAR_BYTES.min(bytes(buckets) - at) as u32;
+        out.block(match left {
+            8 => &sites::CLEAR_WORD,
+            16 => &sites::CLEAR_HALF,
+            _ => &sites::CLEAR,
+        })?;
+        out.store(place.add(at), left)?;
     }
     Ok(place)
 }

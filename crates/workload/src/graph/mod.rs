@@ -12,6 +12,7 @@ mod index;
 mod objects;
 mod pr;
 mod queue;
+mod sites;
 mod social;
 mod sssp;
 mod tc;
@@ -233,6 +234,10 @@ impl Program for Graph {
             _ => 12 * vertices + 9 * edges + self.set_elements() * 9 / 10,
         };
         50 * vertices + 75 * edges + algorithm
+    }
+
+    fn gives_blocks(&self) -> bool {
+        true
     }
 
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {

@@ -18,7 +18,9 @@
 use pagewalk_vm::addr::VirtAddr;
 
 use super::index::{self, HEADER_BYTES, Index, NODE_BYTES, Nodes};
+use super::sites;
 use super::social::Edges;
+use crate::code::Site;
 use crate::emit::{Emitter, Stop};
 use crate::space::{AddressSpace, HEAP_START, chunk_bytes};
 
@@ -53,15 +55,6 @@ const OUT_NODE_AT: u64 = OUT_AT + chunk_bytes(EDGE_BYTES);
 const IN_AT: u64 = OUT_NODE_AT + chunk_bytes(NODE_BYTES);
 const IN_NODE_AT: u64 = IN_AT + chunk_bytes(EDGE_BYTES);
 const EDGE_HEAP_BYTES: u64 = IN_NODE_AT + chunk_bytes(NODE_BYTES);
-
-/// Instructions per vertex created (estimated by hand from the compiled code).
-const VERTEX_INSTRUCTIONS: u64 = 60;
-/// Instructions per edge created beside its allocations and its indices, per vertex found by number, per step along
-/// the vertices or a list of edges (counted with callgrind over equivalent C++). An edge has 1500 altogether, those of
-/// temporary copies, `operator new` and atomic reference counts among them.
-const EDGE_INSTRUCTIONS: u64 = 415;
-const FIND_INSTRUCTIONS: u64 = 13;
-const STEP_INSTRUCTIONS: u64 = 4;
 
 const NONE: u32 = u32::MAX;
 
@@ -115,6 +108,7 @@ impl Objects {
                 append(from, last, space, out)?;
                 outgoing.insert(edge, from.add(INDEX), &mut out_nodes, space, out)?;
 
+                out.enter(&sites::REFER)?;
                 out.load(shared.add(REFERENCES_AT + 8), 4)?;
                 out.store(shared.add(REFERENCES_AT + 8), 4)?;
                 let last = std::mem::replace(&mut last_in[target as usize], edge);
@@ -137,18 +131,21 @@ impl Objects {
         let count = self.edges.vertices();
         let (mut outgoing, mut incoming) = (Vec::new(), Vec::new());
         for v in 0..count {
-            out.work(VERTEX_INSTRUCTIONS);
+            out.work(sites::VERTEX_INSTRUCTIONS);
             let vertex = space.malloc(VERTEX_BYTES, out)?;
+            out.enter(&sites::NEW_VERTEX)?;
             for field in (0..VERTEX_BYTES).step_by(16) {
                 out.store(vertex.add(field), 16.min(VERTEX_BYTES - field) as u32)?;
             }
             if let Some(&last) = self.vertices.last() {
+                out.enter(&sites::LINK_VERTEX)?;
                 out.store(addr(last), 8)?;
             }
             incoming.push(Index::new(space, out)?);
             outgoing.push(Index::new(space, out)?);
             let node = space.malloc(NODE_BYTES, out)?;
             debug_assert_eq!(node, vertex.add(VERTEX_NODE_AT), "the objects of vertex {v} are not in a row");
+            out.enter(&sites::NEW_NODE)?;
             out.store(node, 16)?;
             out.store(node.add(16), 8)?;
             self.vertices.push(place(vertex));
@@ -156,6 +153,7 @@ impl Objects {
         // DEVIATION: the index of the vertices gets its final size at once.
         self.buckets = index::allocate(count, space, out)?;
         for v in 0..count {
+            out.enter(&sites::BUCKET)?;
             out.store(self.buckets.add(u64::from(v) * 8), 8)?;
         }
         Ok((outgoing, incoming))
@@ -168,7 +166,8 @@ impl Objects {
         target: u32,
         out: &mut Emitter<'_>,
     ) -> Result<[VirtAddr; 2], Stop> {
-        out.work(EDGE_INSTRUCTIONS);
+        out.work(sites::EDGE_INSTRUCTIONS);
+        out.enter(&sites::NEW_EDGE)?;
         self.find(source, out)?;
         self.find(target, out)?;
         Ok([self.vertex(source).add(OUT_EDGES), self.vertex(target).add(IN_EDGES)])
@@ -196,7 +195,7 @@ impl Objects {
     /// Finds a vertex by its number.
     #[inline(always)]
     pub(crate) fn find(&self, v: u32, out: &mut Emitter<'_>) -> Result<(), Stop> {
-        out.work(FIND_INSTRUCTIONS);
+        out.block(&sites::FIND)?;
         out.load(self.buckets.add(u64::from(v) * 8), 8)?;
         let node = self.vertex(v).add(VERTEX_NODE_AT);
         out.load(node, 8)?;
@@ -206,24 +205,52 @@ impl Objects {
     /// Steps from a vertex to the next in the list of all.
     #[inline(always)]
     pub(crate) fn pass(&self, v: u32, out: &mut Emitter<'_>) -> Result<(), Stop> {
-        out.work(STEP_INSTRUCTIONS);
+        out.block(&sites::PASS)?;
         out.load(self.vertex(v), 8)
     }
 
     /// Loads 8 bytes of a vertex's property, from 8 times `field` on.
     #[inline(always)]
     pub(crate) fn load(&self, v: u32, field: u64, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        self.load_by(v, field, &sites::LOAD, out)
+    }
+
+    /// Loads 8 bytes of a vertex's property, by a site of its own.
+    #[inline(always)]
+    pub(crate) fn load_by(
+        &self,
+        v: u32,
+        field: u64,
+        site: &'static Site,
+        out: &mut Emitter<'_>,
+    ) -> Result<(), Stop> {
+        out.enter(site)?;
         out.load(self.vertex(v).add(VERTEX_PROPERTY + 8 * field), 8)
+    }
+
+    /// Loads and stores 8 bytes of a vertex's property, by a site that changes them.
+    #[inline(always)]
+    pub(crate) fn change(
+        &self,
+        v: u32,
+        field: u64,
+        site: &'static Site,
+        out: &mut Emitter<'_>,
+    ) -> Result<(), Stop> {
+        self.load_by(v, field, site, out)?;
+        out.store(self.vertex(v).add(VERTEX_PROPERTY + 8 * field), 8)
     }
 
     /// Stores 8 bytes of a vertex's property, from 8 times `field` on.
     #[inline(always)]
     pub(crate) fn store(&self, v: u32, field: u64, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        out.enter(&sites::STORE)?;
         out.store(self.vertex(v).add(VERTEX_PROPERTY + 8 * field), 8)
     }
 
     /// Loads the count of a vertex's out-edges.
     pub(crate) fn load_degree(&self, v: u32, out: &mut Emitter<'_>) -> Result<u32, Stop> {
+        out.enter(&sites::DEGREE)?;
         out.load(self.vertex(v).add(OUT_EDGES + COUNT), 8)?;
         Ok(self.edges.degree(v))
     }
@@ -231,13 +258,15 @@ impl Objects {
     /// Loads where a vertex's list of out-edges begins.
     #[inline(always)]
     pub(crate) fn begin(&self, v: u32, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        out.enter(&sites::BEGIN)?;
         out.load(self.vertex(v).add(OUT_EDGES), 8)
     }
 
     /// Looks at an out-edge: loads its target, and where the next one lies.
     #[inline(always)]
     pub(crate) fn step(&self, edge: u32, out: &mut Emitter<'_>) -> Result<u32, Stop> {
-        out.work(STEP_INSTRUCTIONS);
+        out.work(sites::STEP_INSTRUCTIONS);
+        out.enter(&sites::STEP)?;
         out.load(self.element(edge).add(OTHER_END), 8)?;
         out.load(self.element(edge), 8)?;
         Ok(self.edges.target(edge))
@@ -246,6 +275,7 @@ impl Objects {
     /// Loads an edge's property.
     #[inline(always)]
     pub(crate) fn load_edge(&self, edge: u32, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        out.enter(&sites::EDGE_PROPERTY)?;
         out.load(self.element(edge).add(EDGE_PROPERTY), 8)?;
         out.load(addr(self.places[edge as usize]), 8)
     }
@@ -257,8 +287,10 @@ const VERTEX_NODE_AT: u64 = chunk_bytes(VERTEX_BYTES) + 2 * index::EMPTY_HEAP_BY
 /// The property that both elements of an edge share, and its reference count.
 fn create_shared(space: &mut AddressSpace, out: &mut Emitter<'_>) -> Result<VirtAddr, Stop> {
     let shared = space.malloc(SHARED_BYTES, out)?;
+    out.enter(&sites::NEW_SHARED)?;
     out.store(shared, 8)?;
     let references = space.malloc(REFERENCES_BYTES, out)?;
+    out.enter(&sites::NEW_REFERENCES)?;
     out.store(references, 16)?;
     out.store(references.add(16), 16)?;
     Ok(shared)
@@ -272,6 +304,7 @@ fn append(
     out: &mut Emitter<'_>,
 ) -> Result<(), Stop> {
     let element = space.malloc(EDGE_BYTES, out)?;
+    out.enter(&sites::APPEND)?;
     for field in [16, 32, 0] {
         out.store(element.add(field), 16)?;
     }

@@ -1,6 +1,7 @@
 //! PageRank: each vertex hands its rank on to its neighbours in equal shares, again and again.
 
 use super::objects::Objects;
+use super::sites;
 use super::social::Edges;
 use crate::emit::{Emitter, Stop};
 
@@ -27,12 +28,14 @@ pub(crate) fn run(graph: &Objects, rounds: u64, out: &mut Emitter<'_>) -> Result
     let numbers = || 0..graph.vertices() as u32;
     for v in numbers() {
         out.work(CLEAR_INSTRUCTIONS);
+        out.enter(&sites::IN_TURN)?;
         graph.find(v, out)?;
         graph.store(v, RANK, out)?;
     }
     for _ in 0..rounds {
         for v in numbers() {
             out.work(CLEAR_INSTRUCTIONS);
+            out.enter(&sites::IN_TURN)?;
             graph.find(v, out)?;
             graph.load(v, RANK, out)?;
             graph.store(v, OLD_RANK, out)?;
@@ -41,21 +44,24 @@ pub(crate) fn run(graph: &Objects, rounds: u64, out: &mut Emitter<'_>) -> Result
         let old = std::mem::replace(&mut ranks, vec![(1.0 - DAMPING) / vertices; graph.vertices()]);
         for v in numbers() {
             out.work(PUSH_INSTRUCTIONS);
+            out.enter(&sites::IN_TURN)?;
             graph.find(v, out)?;
             graph.load(v, OLD_RANK, out)?;
             let share = DAMPING * old[v as usize] / f64::from(graph.load_degree(v, out)?);
+            out.enter(&sites::SHARE)?;
             graph.begin(v, out)?;
             for edge in graph.edges().of(v) {
                 out.work(EDGE_INSTRUCTIONS);
                 let target = graph.step(edge, out)?;
                 graph.find(target, out)?;
-                graph.load(target, RANK, out)?;
-                graph.store(target, RANK, out)?;
+                graph.change(target, RANK, &sites::ADD, out)?;
+                out.enter(&sites::MORE)?;
                 ranks[target as usize] += share;
             }
         }
         for v in numbers() {
             out.work(COMPARE_INSTRUCTIONS);
+            out.enter(&sites::IN_TURN)?;
             graph.find(v, out)?;
             graph.load(v, RANK, out)?;
             graph.load(v, OLD_RANK, out)?;

@@ -2,12 +2,10 @@
 //!
 //! DEVIATION: the suite's containers (`std::queue`, `std::stack`) keep them in blocks of 512 bytes.
 
+use super::sites;
 use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
 use crate::traced::Traced;
-
-/// Instructions per push or pop (estimated by hand from the compiled loop).
-const STEP_INSTRUCTIONS: u64 = 5;
 
 /// At most as many vertices at once as it was made for.
 pub(crate) struct Queue {
@@ -36,7 +34,7 @@ impl Queue {
     #[inline(always)]
     pub(crate) fn push(&mut self, v: u32, out: &mut Emitter<'_>) -> Result<(), Stop> {
         assert!(self.len < self.places.len(), "no more than {} vertices can wait", self.len);
-        out.work(STEP_INSTRUCTIONS);
+        out.block(&sites::PUSH)?;
         self.len += 1;
         self.places.store(self.place(self.len - 1), v, out)
     }
@@ -47,7 +45,7 @@ impl Queue {
         if self.len == 0 {
             return Ok(None);
         }
-        out.work(STEP_INSTRUCTIONS);
+        out.block(&sites::POP_FIRST)?;
         let v = self.places.load(self.head, out)?;
         self.head = self.place(1);
         self.len -= 1;
@@ -60,7 +58,7 @@ impl Queue {
         if self.len == 0 {
             return Ok(None);
         }
-        out.work(STEP_INSTRUCTIONS);
+        out.block(&sites::POP_LAST)?;
         self.len -= 1;
         Ok(Some(self.places.load(self.place(self.len), out)?))
     }

@@ -2,6 +2,7 @@
 
 use super::objects::Objects;
 use super::queue::Queue;
+use super::sites;
 use super::social::Edges;
 use crate::emit::{Emitter, Stop};
 use crate::random::mix;
@@ -51,9 +52,11 @@ pub(crate) fn run(
             graph.load_edge(edge, out)?;
             graph.find(target, out)?;
             graph.load(target, DISTANCE, out)?;
+            out.enter(&sites::ASK)?;
             let distance = distances[v as usize] + weight(v, target, seed);
             if distance < distances[target as usize] {
                 out.work(SHORTER_INSTRUCTIONS);
+                out.enter(&sites::ANSWER)?;
                 graph.store(target, DISTANCE, out)?;
                 distances[target as usize] = distance;
                 graph.load(target, WAITS, out)?;
@@ -62,6 +65,7 @@ pub(crate) fn run(
                     queue.push(target, out)?;
                 }
             }
+            out.enter(&sites::MORE)?;
         }
     }
     Ok(distances)

@@ -5,6 +5,7 @@
 use pagewalk_vm::addr::VirtAddr;
 
 use super::objects::Objects;
+use super::sites;
 use super::social::Edges;
 use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
@@ -34,24 +35,24 @@ pub(crate) fn run(
         for edge in edges.of(v) {
             out.work(EDGE_INSTRUCTIONS);
             let target = graph.step(edge, out)?;
+            out.enter(&sites::ASK)?;
             if v > target {
                 continue;
             }
+            out.enter(&sites::ANSWER)?;
             graph.find(target, out)?;
             graph.load(target, SET, out)?;
             let [a, b] = [v, target].map(|v| (sets[v as usize], edges.neighbours(v)));
             let both = intersect(a, b, out)?;
             for end in [v, target] {
-                graph.load(end, TRIANGLES, out)?;
-                graph.store(end, TRIANGLES, out)?;
+                graph.change(end, TRIANGLES, &sites::INCREMENT, out)?;
                 triangles[end as usize] += both;
             }
         }
     }
     for v in 0..graph.vertices() as u32 {
         graph.pass(v, out)?;
-        graph.load(v, TRIANGLES, out)?;
-        graph.store(v, TRIANGLES, out)?;
+        graph.change(v, TRIANGLES, &sites::INCREMENT, out)?;
         // Both edges of a triangle at a vertex have found it.
         triangles[v as usize] /= 2;
     }
@@ -74,6 +75,7 @@ fn fill_sets(
         for (edge, at) in graph.edges().of(v).zip(0..) {
             out.work(INSERT_INSTRUCTIONS);
             graph.step(edge, out)?;
+            out.enter(&sites::INTO_SET)?;
             out.store(set.add(8 * at), 8)?;
         }
         sets.push(set);
@@ -87,24 +89,30 @@ fn intersect(a: (VirtAddr, &[u32]), b: (VirtAddr, &[u32]), out: &mut Emitter<'_>
     if a.1.is_empty() || b.1.is_empty() {
         return Ok(0);
     }
+    out.enter(&sites::SETS)?;
     out.load(a.0, 8)?;
     out.load(b.0, 8)?;
     loop {
         out.work(STEP_INSTRUCTIONS);
+        out.enter(&sites::COMPARE)?;
         let (x, y) = (a.1[i], b.1[j]);
         both += u64::from(x == y);
         if x <= y {
             i += 1;
             if i == a.1.len() {
+                out.enter(&sites::END_OF_SET)?;
                 return Ok(both);
             }
+            out.enter(&sites::NEXT_OF_FIRST)?;
             out.load(a.0.add(8 * i as u64), 8)?;
         }
         if y <= x {
             j += 1;
             if j == b.1.len() {
+                out.enter(&sites::END_OF_SET)?;
                 return Ok(both);
             }
+            out.enter(&sites::NEXT_OF_SECOND)?;
             out.load(b.0.add(8 * j as u64), 8)?;
         }
     }

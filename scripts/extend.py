@@ -56,7 +56,7 @@ KINDS = {
             (
                 "pagewalk-workload",
                 "--test=contract",
-                ["each_workload", "runs_are_complete", "the_same_seed", "a_break_ends", "expected_accesses"],
+                ["each_workload", "runs_are_complete", "blocks_are", "the_same_seed", "a_break_ends", "expected_accesses"],
             )
         ],
         workload="strided-small",

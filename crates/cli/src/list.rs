@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::Context;
 use pagewalk_calibrate::{Cpuid, Host, machine_file};
 use pagewalk_sim::spec;
+use pagewalk_trace::Source;
+use pagewalk_workload::Workload;
 
 use crate::args::{MachinesArguments, MachinesCommand};
 use crate::exit::Done;
@@ -49,6 +51,9 @@ pub(crate) fn workloads() -> anyhow::Result<Done> {
     for entry in pagewalk_workload::catalog() {
         let _ = writeln!(text, "{:<14} {}", entry.name, entry.summary);
         let _ = writeln!(text, "  phases       {}", entry.phases.join(", "));
+        let is_stated = Workload::parse(entry.name, 0)?.blocks(true).info().gives_blocks;
+        let instructions = if is_stated { "stated, for cores that execute them" } else { "counted only" };
+        let _ = writeln!(text, "  instructions {instructions}");
         for parameter in entry.parameters {
             let _ =
                 writeln!(text, "  {:<12} = {:<9} {}", parameter.name, parameter.default, parameter.summary);

@@ -62,6 +62,10 @@ impl Program for ArraySwap {
         self.jobs.expected_accesses(4.0, SWAP_INSTRUCTIONS, 4.0)
     }
 
+    fn gives_blocks(&self) -> bool {
+        true
+    }
+
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         self.jobs.run(out, |space, out| {
             Ok(Array {
@@ -99,10 +103,12 @@ impl Server for Array {
         let [a, b] = [(); 2].map(|()| self.popularity.draw(&mut job.random));
         job.compute(SWAP_INSTRUCTIONS / 2)?;
         job.compute_part(PARTS)?;
+        job.seek()?;
         job.load(self.addr(a), 8)?;
         let first = self.at_first(a);
         let in_a = *self.changed.entry(a).or_insert(first);
         job.compute_part(PARTS)?;
+        job.seek()?;
         job.load(self.addr(b), 8)?;
         let first = self.at_first(b);
         let in_b = self.changed.insert(b, in_a).unwrap_or(first);

@@ -141,23 +141,25 @@ impl<'a> Emitter<'a> {
     #[inline(always)]
     pub(crate) fn blocks(&mut self, site: &'static Site, times: u64) -> Result<(), Stop> {
         self.work(times * site.instructions());
-        if self.instructions < WITH_BLOCKS { Ok(()) } else { (0..times).try_for_each(|_| self.execute(site)) }
+        if self.wants_blocks() { (0..times).try_for_each(|_| self.execute(site)) } else { Ok(()) }
     }
 
     /// Executes sites one behind the other, which the caller counts, or has counted; the accesses are those of the last one.
     #[inline(always)]
     pub(crate) fn path(&mut self, sites: &[&'static Site]) -> Result<(), Stop> {
-        if self.instructions < WITH_BLOCKS {
-            Ok(())
-        } else {
-            sites.iter().try_for_each(|site| self.execute(site))
-        }
+        if self.wants_blocks() { sites.iter().try_for_each(|site| self.execute(site)) } else { Ok(()) }
+    }
+
+    /// Returns whether the executed blocks are of interest.
+    #[inline(always)]
+    pub(crate) fn wants_blocks(&self) -> bool {
+        self.instructions >= WITH_BLOCKS
     }
 
     /// Executes the instructions of a site, which the caller counts, or has counted, with [`Emitter::work`].
     #[inline(always)]
     pub(crate) fn enter(&mut self, site: &'static Site) -> Result<(), Stop> {
-        if self.instructions < WITH_BLOCKS { Ok(()) } else { self.execute(site) }
+        if self.wants_blocks() { self.execute(site) } else { Ok(()) }
     }
 
     /// Hands on the execution of a block, with its code if it is the first one. While only pages are of interest, there are none.

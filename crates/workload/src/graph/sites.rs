@@ -89,8 +89,8 @@ pub(super) static MORE: Site = Site::new(&[Op::compare(&[NEXT])]).branches(&STEP
 /// Loads an edge's property.
 pub(super) static EDGE_PROPERTY: Site =
     Site::new(&[Op::load(VALUE, 8, &[EDGE]), Op::load(VALUE, 8, &[VALUE])]);
-/// Does what was loaded ask for more? More is done then.
-pub(super) static ASK: Site = Site::new(&[Op::compare(&[LOADED, VALUE])]).branches(&ANSWER);
+/// Does what was loaded ask for nothing? Otherwise something is done.
+pub(super) static ASK: Site = Site::new(&[Op::compare(&[LOADED, VALUE])]).branches(&MORE);
 pub(super) static ANSWER: Site = Site::new(&[Op::integer(VALUE, &[VALUE])]).of(2);
 
 /// Appends a vertex to the queue; takes the first, and the last.

@@ -37,6 +37,7 @@ pub(crate) fn run(
             let target = graph.step(edge, out)?;
             out.enter(&sites::ASK)?;
             if v > target {
+                out.enter(&sites::MORE)?;
                 continue;
             }
             out.enter(&sites::ANSWER)?;
@@ -48,6 +49,7 @@ pub(crate) fn run(
                 graph.change(end, TRIANGLES, &sites::INCREMENT, out)?;
                 triangles[end as usize] += both;
             }
+            out.enter(&sites::MORE)?;
         }
     }
     for v in 0..graph.vertices() as u32 {

@@ -152,26 +152,26 @@ pub(super) static ROW: Site =
 /// Is there another neighbour? Behind the last one, too.
 pub(super) static IN_ROW: Site =
     Site::new(&[Op::integer(AT, &[AT]), Op::compare(&[AT, END])]).branches(&LOOK);
-/// Looks at a neighbour: has it a parent?
+/// Looks at a neighbour: has it a parent? Then there is nothing to do.
 pub(super) static LOOK: Site = Site::new(&[
     Op::load(NEIGHBOUR, 8, &[NEIGHBOURS, AT]),
     Op::load(PARENT, 8, &[PARENTS, NEIGHBOUR]),
     Op::compare(&[PARENT]),
 ])
-.branches(&DISCOVER)
+.branches(&IN_ROW)
 .of(NEIGHBOUR_INSTRUCTIONS - IN_ROW.instructions());
 
 /// Begins with the list of a vertex.
 pub(super) static LIST: Site = Site::new(&[Op::load(AT, 8, &[ROWS, VERTEX]), Op::compare(&[AT])])
     .branches(&LOOK_IN_LIST)
     .of(LIST_INSTRUCTIONS);
-/// Looks at a neighbour: has it a parent?
+/// Looks at a neighbour: has it a parent? Then there is nothing to do.
 pub(super) static LOOK_IN_LIST: Site = Site::new(&[
     Op::load(NEIGHBOUR, 8, &[EDGE, AT]),
     Op::load(PARENT, 8, &[PARENTS, NEIGHBOUR]),
     Op::compare(&[PARENT]),
 ])
-.branches(&DISCOVER)
+.branches(&FOLLOW)
 .of(LIST_NEIGHBOUR_INSTRUCTIONS - FOLLOW.instructions());
 /// Follows the list.
 pub(super) static FOLLOW: Site =

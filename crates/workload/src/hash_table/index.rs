@@ -72,15 +72,17 @@ impl Index {
     pub(crate) fn find(&self, key: u64, job: &mut Job<'_, '_>) -> Result<VirtAddr, Halt> {
         let bucket = self.bucket(key);
         job.compute(HASH_INSTRUCTIONS)?;
-        job.load(self.buckets.add(bucket * BUCKET_BYTES), 8)?;
+        job.seek()?;
+        job.follow(self.buckets.add(bucket * BUCKET_BYTES), 8)?;
         for found in self.chain(bucket) {
             let node = self.node(found);
             job.compute(NODE_INSTRUCTIONS)?;
             job.load(node.add(KEY), self.key_bytes)?;
+            job.decide(found == key)?;
             if found == key {
                 return Ok(node);
             }
-            job.load(node, 8)?;
+            job.follow(node, 8)?;
         }
         Err(Halt::Wrong(format!("key {key} is not in the chain of bucket {bucket}")))
     }

@@ -76,6 +76,10 @@ impl Program for HashTable {
         self.jobs.expected_accesses(own, 80, thin)
     }
 
+    fn gives_blocks(&self) -> bool {
+        true
+    }
+
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         let (records, seed) = (self.records(), self.jobs.seed);
         self.jobs.run(out, |space, out| {

@@ -1,8 +1,10 @@
 //! A job at work: its accesses, its instructions, and the stack of the thread that runs it.
 
-use pagewalk_trace::Event;
+use pagewalk_trace::{Access, Event};
 use pagewalk_vm::addr::VirtAddr;
 
+use super::sites;
+use crate::code::Site;
 use crate::emit::{Emitter, Stop};
 use crate::random::SplitMix64;
 use crate::space::AddressSpace;
@@ -14,7 +16,7 @@ const LINES: u64 = 24;
 const LINE_BYTES: u64 = 64;
 /// Arguments and registers that a job stores when it is entered: two arguments, a return address, and the six registers
 /// that a function of the System V calling convention must keep.
-const ENTRY_STORES: u64 = 9;
+pub(super) const ENTRY_STORES: u64 = 9;
 /// Instructions between two accesses to the stack (assumed), and how many such accesses a job has at most, beside those on
 /// entry: longer jobs touch it less often.
 const STACK_INSTRUCTIONS: u64 = 60;
@@ -65,6 +67,8 @@ pub(crate) struct Job<'a, 'b> {
     interval: u64,
     since: u64,
     stack_accesses: u64,
+    /// Instructions that are executed, and not counted yet.
+    ahead: u64,
 }
 
 impl<'a, 'b> Job<'a, 'b> {
@@ -79,7 +83,7 @@ impl<'a, 'b> Job<'a, 'b> {
     ) -> Result<Self, Stop> {
         out.begin_job(arrival_ps);
         if !plan.is_thin {
-            out.work(ENTRY_STORES);
+            out.block(&sites::ENTER)?;
             // From the upper end downwards, as a stack grows.
             let top = stack.lines.0 + LINES * LINE_BYTES;
             (1..=ENTRY_STORES).try_for_each(|word| out.store(VirtAddr(top - 8 * word), 8))?;
@@ -94,6 +98,7 @@ impl<'a, 'b> Job<'a, 'b> {
             interval: if plan.is_thin { u64::MAX } else { interval(plan.work) },
             since: 0,
             stack_accesses: 0,
+            ahead: 0,
         })
     }
 
@@ -105,16 +110,66 @@ impl<'a, 'b> Job<'a, 'b> {
         Ok(())
     }
 
-    /// A load of `bytes` at `addr`.
+    /// A load of `bytes` at `addr`, near where the job is.
     #[inline(always)]
     pub(crate) fn load(&mut self, addr: VirtAddr, bytes: u32) -> Result<(), Stop> {
-        self.out.load(addr, bytes)
+        self.access(Access::load(addr, bytes), &sites::LOAD)
     }
 
-    /// A store of `bytes` at `addr`.
+    /// A store of `bytes` at `addr`, near where the job is.
     #[inline(always)]
     pub(crate) fn store(&mut self, addr: VirtAddr, bytes: u32) -> Result<(), Stop> {
-        self.out.store(addr, bytes)
+        self.access(Access::store(addr, bytes), &sites::STORE)
+    }
+
+    /// A load of `bytes` at `addr`, near where the job is, that says where the job goes on.
+    #[inline(always)]
+    pub(crate) fn follow(&mut self, addr: VirtAddr, bytes: u32) -> Result<(), Stop> {
+        self.access(Access::load(addr, bytes), &sites::FOLLOW)
+    }
+
+    /// Goes to where a key says.
+    #[inline(always)]
+    pub(crate) fn seek(&mut self) -> Result<(), Stop> {
+        self.execute(&sites::SEEK)
+    }
+
+    /// Branches by a value that was loaded.
+    #[inline(always)]
+    pub(crate) fn decide(&mut self, is_yes: bool) -> Result<(), Stop> {
+        self.execute(&sites::DECIDE)?;
+        if is_yes { self.execute(&sites::YES) } else { Ok(()) }
+    }
+
+    /// Makes an access by one of the sites for each size.
+    #[inline(always)]
+    fn access(&mut self, access: Access, sites: &'static [Site; sites::SIZES]) -> Result<(), Stop> {
+        if self.out.wants_blocks() {
+            self.execute(&sites[access.size_log2() as usize])?;
+        }
+        self.out.push(access)
+    }
+
+    /// Executes a site whose instructions are those of [`Job::compute`].
+    #[inline(always)]
+    fn execute(&mut self, site: &'static Site) -> Result<(), Stop> {
+        self.ahead += site.instructions();
+        self.out.enter(site)
+    }
+
+    /// Executes computing instructions beside those that were executed ahead.
+    #[cold]
+    #[inline(never)]
+    fn execute_rest(&mut self, instructions: u64) -> Result<(), Stop> {
+        let ahead = self.ahead.min(instructions);
+        self.ahead -= ahead;
+        let mut left = instructions - ahead;
+        while left > 0 {
+            let log2 = left.ilog2().min(sites::SIZES as u32 - 1);
+            self.out.enter(&sites::COMPUTE[log2 as usize])?;
+            left -= 1 << log2;
+        }
+        Ok(())
     }
 
     /// Copies `bytes` from a record to the client's message, or from there to the record; the message is in registers.
@@ -130,6 +185,9 @@ impl<'a, 'b> Job<'a, 'b> {
     #[inline(always)]
     pub(crate) fn compute(&mut self, instructions: u64) -> Result<(), Stop> {
         self.out.work(instructions);
+        if self.out.wants_blocks() {
+            self.execute_rest(instructions)?;
+        }
         self.since += instructions;
         if self.since >= self.interval { self.touch_stack() } else { Ok(()) }
     }
@@ -154,8 +212,10 @@ impl<'a, 'b> Job<'a, 'b> {
             let is_store = self.stack_accesses.is_multiple_of(2) && turn < LINES;
             self.stack_accesses += 1;
             if is_store {
+                self.execute(&sites::SPILL)?;
                 self.out.store(addr, 8)?;
             } else {
+                self.execute(&sites::REFILL)?;
                 self.out.load(addr, 8)?;
             }
         }

@@ -18,6 +18,7 @@ mod job;
 mod parameters;
 mod popularity;
 mod scatter;
+mod sites;
 mod stream;
 mod zipf;
 

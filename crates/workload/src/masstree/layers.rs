@@ -131,6 +131,7 @@ impl Layers {
         let (group, in_group) = (key / GROUP_KEYS, key % GROUP_KEYS);
         let root = self.groups.add(group * GROUP_NODES * NODE_BYTES);
         let below = root.add((1 + in_group / LEAF_KEYS) * NODE_BYTES);
+        job.seek()?;
         job.load(self.base, 8)?;
         let mut way = self.first.way(group).peekable();
         while let Some(step) = way.next() {
@@ -165,7 +166,8 @@ fn interior(node: VirtAddr, slot: u64, child: VirtAddr, job: &mut Job<'_, '_>) -
     job.compute(NODE_INSTRUCTIONS)?;
     // Left of the first slice is the first child.
     job.load(node.add(INTERIOR_SLICES + 8 * slot.saturating_sub(1)), 8)?;
-    job.load(node.add(CHILDREN + 8 * slot), 8)?;
+    job.decide(slot.is_multiple_of(2))?;
+    job.follow(node.add(CHILDREN + 8 * slot), 8)?;
     job.load(child, 8)?;
     job.load(node, 8)
 }
@@ -183,8 +185,9 @@ fn border(
     let link = node.add(LINKS + 8 * slot);
     job.load(node.add(PERMUTATION), 8)?;
     job.load(node.add(BORDER_SLICES + 8 * slot), 8)?;
+    job.decide(slot.is_multiple_of(2))?;
     job.load(node.add(LENGTHS + slot), 1)?;
-    job.load(link, 8)?;
+    job.follow(link, 8)?;
     if let Some(root) = next {
         job.load(root, 8)?;
     }

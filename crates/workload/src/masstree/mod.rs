@@ -83,6 +83,10 @@ impl Program for Masstree {
         self.jobs.expected_accesses(own, instructions + REQUEST_INSTRUCTIONS, pages)
     }
 
+    fn gives_blocks(&self) -> bool {
+        true
+    }
+
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         self.jobs.run(out, |space, out| {
             Ok(MasstreeServer {

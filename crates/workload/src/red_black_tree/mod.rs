@@ -104,6 +104,10 @@ impl Program for RedBlackTree {
         self.jobs.expected_accesses(own, 50 + 5 * height as u64, thin)
     }
 
+    fn gives_blocks(&self) -> bool {
+        true
+    }
+
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         self.jobs.run(out, |space, out| {
             let nodes = space.map(self.nodes_bytes(), out).start;

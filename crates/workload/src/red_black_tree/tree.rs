@@ -154,7 +154,8 @@ impl Tree {
 
     /// Looks for a key.
     pub(super) fn find(&self, key: u64, job: &mut Job<'_, '_>) -> Result<Found, Stop> {
-        job.load(self.head, 8)?;
+        job.seek()?;
+        job.follow(self.head, 8)?;
         let (mut node, mut place) = (self.root, Place { parent: NIL, side: Side::Left, key });
         while node != NIL {
             job.compute(NODE_INSTRUCTIONS)?;
@@ -165,6 +166,7 @@ impl Tree {
             }
             place.side = if key < here { Side::Left } else { Side::Right };
             place.parent = node;
+            job.decide(place.side == Side::Left)?;
             node = self.child(node, place.side, job)?;
         }
         Ok(Found::Place(place))
@@ -239,7 +241,7 @@ impl Tree {
     }
 
     fn child(&self, node: u64, side: Side, job: &mut Job<'_, '_>) -> Result<u64, Stop> {
-        job.load(self.addr(node).add(side.offset()), 8)?;
+        job.follow(self.addr(node).add(side.offset()), 8)?;
         Ok(match (self.kept(node), side) {
             (Some(links), Side::Left) => links.left,
             (Some(links), Side::Right) => links.right,

@@ -104,6 +104,10 @@ impl Program for Silo {
         self.jobs.expected_accesses(own as f64, instructions, pages)
     }
 
+    fn gives_blocks(&self) -> bool {
+        true
+    }
+
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         let records = self.records();
         self.jobs.run(out, |space, out| {

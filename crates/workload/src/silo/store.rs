@@ -71,6 +71,7 @@ impl RecordTree {
     /// compared in a node only the last is emitted; they lie in two lines.
     #[inline]
     pub(super) fn find(&self, key: u64, job: &mut Job<'_, '_>) -> Result<VirtAddr, Stop> {
+        job.seek()?;
         for step in self.shape.way(key) {
             let node = self.nodes.add(step.node * NODE_BYTES);
             job.compute(NODE_INSTRUCTIONS)?;
@@ -78,7 +79,8 @@ impl RecordTree {
             // Left of the first key is the first child.
             let compared = if step.height == 0 { step.slot } else { step.slot.saturating_sub(1) };
             job.load(node.add(KEYS + 8 * compared), 8)?;
-            job.load(node.add(CHILDREN + 8 * step.slot), 8)?;
+            job.decide(step.slot.is_multiple_of(2))?;
+            job.follow(node.add(CHILDREN + 8 * step.slot), 8)?;
             job.load(node, 8)?;
         }
         Ok(self.record(key))

@@ -182,6 +182,7 @@ impl Database {
             let Some(row) = self.forwarding(facility, from) else { continue };
             job.load(addr.add(START_TIME), 1)?;
             job.load(addr.add(END_TIME), 1)?;
+            job.decide(end < row.end)?;
             if end < row.end {
                 job.copy(addr.add(NUMBERX), 15, false)?;
                 is_found = true;
@@ -263,7 +264,7 @@ impl Database {
     /// A subscriber's row by `sub_nbr`, of which it also gives `s_id`.
     fn find_number(&self, subscriber: u64, job: &mut Job<'_, '_>) -> Result<VirtAddr, Halt> {
         let node = self.number_index.find(subscriber, job)?;
-        job.load(node.add(24), 8)?;
+        job.follow(node.add(24), 8)?;
         let row = self.reach(self.subscribers.add(subscriber * SUBSCRIBER_BYTES), job)?;
         job.load(row.add(S_ID), 8)?;
         Ok(row)
@@ -281,13 +282,15 @@ impl Database {
             Table::AccessInfo => (FIRST_ACCESS, self.accesses),
             Table::SpecialFacility => (FIRST_FACILITY, self.facilities),
         };
-        job.load(self.subscribers.add(subscriber * SUBSCRIBER_BYTES + first), 4)?;
+        job.seek()?;
+        job.follow(self.subscribers.add(subscriber * SUBSCRIBER_BYTES + first), 4)?;
         let rows = self.population.rows_of(table, subscriber);
         for (row, is) in rows.iter() {
             let addr = base.add(row * ROW_BYTES);
             job.compute(SCAN_INSTRUCTIONS)?;
             job.load(addr.add(S_ID), 8)?;
             job.load(addr.add(TYPE), 1)?;
+            job.decide(is >= kind)?;
             if is >= kind {
                 if is > kind {
                     return Ok(None);

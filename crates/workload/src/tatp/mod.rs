@@ -82,6 +82,10 @@ impl Program for Tatp {
         }
     }
 
+    fn gives_blocks(&self) -> bool {
+        true
+    }
+
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         self.jobs.run(out, |space, out| {
             let population = Population::new(self.subscribers(), self.jobs.seed);

@@ -55,13 +55,14 @@ impl Index {
     #[inline]
     pub(super) fn find(&self, key: u64, job: &mut Job<'_, '_>) -> Result<(), Stop> {
         job.compute(FIND_INSTRUCTIONS)?;
+        job.seek()?;
         let place = self.places.place(key);
         if place >= self.home_places {
             // The bucket that the key hashes to says where the next one is.
             let bytes = mix(key) % self.home_places * self.entry_bytes;
-            job.load(self.range.start.add(bytes).align_down(BUCKET_BYTES), 8)?;
+            job.follow(self.range.start.add(bytes).align_down(BUCKET_BYTES), 8)?;
         }
-        job.load(self.entry(place), self.entry_bytes as u32)
+        job.follow(self.entry(place), self.entry_bytes as u32)
     }
 
     fn entry(&self, place: u64) -> VirtAddr {

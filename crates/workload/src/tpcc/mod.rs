@@ -115,6 +115,10 @@ impl Program for Tpcc {
         self.jobs.expected_accesses(own, instructions, of(ORDER_PAGES, PAYMENT_PAGES))
     }
 
+    fn gives_blocks(&self) -> bool {
+        true
+    }
+
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         let seed = self.jobs.seed;
         self.jobs.run(out, |space, out| {

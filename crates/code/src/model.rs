@@ -91,17 +91,28 @@ impl Op {
         Self::new(Class::Integer, FLAGS, from)
     }
 
+    /// Creates an operation of a class on a register and the bytes at an address, to a register.
+    ///
+    /// # Panics
+    ///
+    /// As [`Op::load`].
+    pub const fn with_operand(
+        class: Class,
+        to: Register,
+        from: Register,
+        bytes: u32,
+        at: &[Register],
+    ) -> Self {
+        Self::empty(class).writing(to).reading(at, FIRST, 2).reading(&[from], THIRD, 1).moving(1, bytes)
+    }
+
     /// Creates a comparison of a register with the bytes at an address.
     ///
     /// # Panics
     ///
     /// As [`Op::load`].
     pub const fn compare_with(from: Register, bytes: u32, at: &[Register]) -> Self {
-        Self::empty(Class::Integer)
-            .writing(FLAGS)
-            .reading(at, FIRST, 2)
-            .reading(&[from], THIRD, 1)
-            .moving(1, bytes)
+        Self::with_operand(Class::Integer, FLAGS, from, bytes, at)
     }
 
     /// Creates a load of bytes at an address to a register.

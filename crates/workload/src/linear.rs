@@ -7,9 +7,11 @@
 
 use std::ops::Range;
 
+use pagewalk_code::{Class, Register};
 use pagewalk_trace::Access;
 use pagewalk_vm::addr::VirtAddr;
 
+use crate::code::{FLAGS, Op, Site, r};
 use crate::emit::{Emitter, Halt, Stop};
 use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::program::Program;
@@ -42,6 +44,88 @@ const DAXPY_INSTRUCTIONS: u64 = 7;
 const STEP_INSTRUCTIONS: u64 = 40;
 const COLUMN_INSTRUCTIONS: u64 = 22;
 
+/// The place in a column or two, a factor, elements, and a random number.
+const AT: Register = r(0);
+const FACTOR: Register = r(1);
+const ELEMENT: Register = r(2);
+const OTHER: Register = r(3);
+const DRAWN: Register = r(4);
+const MOST: Register = r(5);
+
+/// Draws an element; clears a sum; adds an element to a sum.
+static DRAW: Site = Site::new(&[
+    Op::integer(DRAWN, &[DRAWN]),
+    Op::new(Class::Multiply, ELEMENT, &[DRAWN]),
+    Op::new(Class::Multiply, ELEMENT, &[ELEMENT]),
+    Op::new(Class::Convert, ELEMENT, &[ELEMENT]),
+    Op::new(Class::FloatAdd, ELEMENT, &[ELEMENT]),
+    Op::store(8, &[AT], &[ELEMENT]),
+    Op::integer(AT, &[AT]),
+    Op::compare(&[AT]),
+])
+.repeats()
+.of(DRAW_INSTRUCTIONS);
+static CLEAR: Site = Site::new(&[Op::store(8, &[AT], &[]), Op::integer(AT, &[AT])]).repeats();
+static SUM: Site = Site::new(&[
+    Op::load(OTHER, 8, &[AT]),
+    Op::load(ELEMENT, 8, &[AT]),
+    Op::new(Class::FloatAdd, ELEMENT, &[ELEMENT, OTHER]),
+    Op::store(8, &[AT], &[ELEMENT]),
+    Op::integer(AT, &[AT]),
+    Op::compare(&[AT]),
+])
+.repeats()
+.of(SUM_INSTRUCTIONS);
+/// Looks for the largest element: is it this one?
+static COMPARE: Site = Site::new(&[
+    Op::load(ELEMENT, 8, &[AT]),
+    Op::integer(AT, &[AT]),
+    Op::new(Class::FloatCompare, FLAGS, &[ELEMENT, MOST]),
+])
+.branches(&LARGER)
+.of(COMPARE_INSTRUCTIONS - NEXT.instructions());
+static LARGER: Site = Site::new(&[Op::new(Class::Move, MOST, &[ELEMENT])]);
+static NEXT: Site = Site::new(&[Op::compare(&[AT])]).branches(&COMPARE);
+/// Scales an element; adds a multiple of one to another.
+static SCALE: Site = Site::new(&[
+    Op::load(ELEMENT, 8, &[AT]),
+    Op::new(Class::FloatMultiply, ELEMENT, &[ELEMENT, FACTOR]),
+    Op::store(8, &[AT], &[ELEMENT]),
+    Op::integer(AT, &[AT]),
+    Op::compare(&[AT]),
+])
+.repeats()
+.of(SCALE_INSTRUCTIONS);
+static DAXPY: Site = Site::new(&[
+    Op::load(ELEMENT, 8, &[AT]),
+    Op::new(Class::FloatMultiply, ELEMENT, &[ELEMENT, FACTOR]),
+    Op::with_operand(Class::FloatAdd, ELEMENT, ELEMENT, 8, &[AT]),
+    Op::store(8, &[AT], &[ELEMENT]),
+    Op::integer(AT, &[AT]),
+    Op::compare(&[AT]),
+])
+.repeats()
+.of(DAXPY_INSTRUCTIONS);
+/// Begins a step and a column of one; stores the pivot, and loads it; brings an element to another place.
+static STEP: Site = Site::new(&[]).of(STEP_INSTRUCTIONS - 8);
+static COLUMN: Site = Site::new(&[]).of(COLUMN_INSTRUCTIONS - 5);
+static PIVOT: Site = Site::new(&[Op::store(4, &[AT], &[AT])]);
+static PIVOT_OF: Site = Site::new(&[Op::load(AT, 4, &[AT])]);
+static STAY: Site = Site::new(&[Op::load(FACTOR, 8, &[AT])]);
+static BRING: Site = Site::new(&[
+    Op::load(FACTOR, 8, &[AT]),
+    Op::load(OTHER, 8, &[AT]),
+    Op::store(8, &[AT], &[OTHER]),
+    Op::store(8, &[AT], &[FACTOR]),
+]);
+/// Divides by the diagonal.
+static DIVIDE: Site = Site::new(&[
+    Op::load(FACTOR, 8, &[AT]),
+    Op::load(ELEMENT, 8, &[AT]),
+    Op::new(Class::FloatDivide, FACTOR, &[FACTOR, ELEMENT]),
+    Op::store(8, &[AT], &[FACTOR]),
+]);
+
 /// LINPACK's bound for the normalised residual, of which a good solution has about 1.
 const MOST_RESIDUAL: f64 = 16.0;
 
@@ -68,16 +152,17 @@ impl Linear {
     fn fill(&self, a: &mut Reals, b: &mut Reals, out: &mut Emitter<'_>) -> Result<(), Stop> {
         for j in 0..self.n {
             for (i, element) in self.column(j).enumerate() {
-                out.work(DRAW_INSTRUCTIONS);
+                out.block(&DRAW)?;
                 a.store(self.at(j) + i, element, out)?;
             }
         }
         for i in 0..self.n {
+            out.enter(&CLEAR)?;
             b.store(i, 0.0, out)?;
         }
         for j in 0..self.n {
             for i in 0..self.n {
-                out.work(SUM_INSTRUCTIONS);
+                out.block(&SUM)?;
                 let sum = b.load(i, out)? + a.load(self.at(j) + i, out)?;
                 b.store(i, sum, out)?;
             }
@@ -90,8 +175,10 @@ impl Linear {
         let n = self.n;
         for k in 0..n - 1 {
             out.work(STEP_INSTRUCTIONS);
+            out.enter(&STEP)?;
             let column = self.at(k);
             let pivot = largest(a, column + k..column + n, out)? - column;
+            out.enter(&PIVOT)?;
             pivots.store(k, pivot as u32, out)?;
             let element = bring(a, column + pivot, column + k, out)?;
             if element == 0.0 {
@@ -100,12 +187,14 @@ impl Linear {
             scale(a, -1.0 / element, column + k + 1..column + n, out)?;
             for j in k + 1..n {
                 out.work(COLUMN_INSTRUCTIONS);
+                out.enter(&COLUMN)?;
                 let factor = bring(a, self.at(j) + pivot, self.at(j) + k, out)?;
                 let [x_at, y_at] = [column, self.at(j)].map(|at| a.addr(at + k + 1));
                 let (left, right) = a.untraced_mut().split_at_mut(self.at(j));
                 daxpy(factor, (&left[column + k + 1..column + n], x_at), (&mut right[k + 1..n], y_at), out)?;
             }
         }
+        out.enter(&PIVOT)?;
         pivots.store(n - 1, n as u32 - 1, out)?;
         Ok(())
     }
@@ -121,6 +210,8 @@ impl Linear {
         let n = self.n;
         for k in 0..n - 1 {
             out.work(COLUMN_INSTRUCTIONS);
+            out.enter(&COLUMN)?;
+            out.enter(&PIVOT_OF)?;
             let pivot = pivots.load(k, out)? as usize;
             let factor = bring(b, pivot, k, out)?;
             let (x, y_at) = (self.at(k) + k + 1..self.at(k) + n, b.addr(k + 1));
@@ -133,6 +224,8 @@ impl Linear {
         }
         for k in (0..n).rev() {
             out.work(COLUMN_INSTRUCTIONS);
+            out.enter(&COLUMN)?;
+            out.enter(&DIVIDE)?;
             let unknown = b.load(k, out)? / a.load(self.at(k) + k, out)?;
             b.store(k, unknown, out)?;
             let (x, y_at) = (self.at(k)..self.at(k) + k, b.addr(0));
@@ -174,10 +267,13 @@ fn largest(a: &Reals, range: Range<usize>, out: &mut Emitter<'_>) -> Result<usiz
     let (mut place, mut most) = (range.start, -1.0);
     for at in range {
         out.work(COMPARE_INSTRUCTIONS);
+        out.enter(&COMPARE)?;
         let magnitude = a.load(at, out)?.abs();
         if magnitude > most {
+            out.enter(&LARGER)?;
             (place, most) = (at, magnitude);
         }
+        out.enter(&NEXT)?;
     }
     Ok(place)
 }
@@ -185,7 +281,7 @@ fn largest(a: &Reals, range: Range<usize>, out: &mut Emitter<'_>) -> Result<usiz
 /// `dscal`: multiplies elements by a factor.
 fn scale(a: &mut Reals, factor: f64, range: Range<usize>, out: &mut Emitter<'_>) -> Result<(), Stop> {
     for at in range {
-        out.work(SCALE_INSTRUCTIONS);
+        out.block(&SCALE)?;
         let element = a.load(at, out)?;
         a.store(at, factor * element, out)?;
     }
@@ -204,7 +300,7 @@ fn daxpy(
     }
     let [load_x, load_y, store_y] = [Access::load(x.1, 8), Access::load(y.1, 8), Access::store(y.1, 8)];
     for ((x, y), offset) in x.0.iter().zip(y.0).zip((0..).step_by(8)) {
-        out.work(DAXPY_INSTRUCTIONS);
+        out.block(&DAXPY)?;
         out.push_all([load_x, load_y, store_y].map(|first| Access(first.0 + offset)))?;
         *y += factor * x;
     }
@@ -213,6 +309,7 @@ fn daxpy(
 
 /// Brings an element to another place and that one's to its; answers it.
 fn bring(a: &mut Reals, from: usize, to: usize, out: &mut Emitter<'_>) -> Result<f64, Stop> {
+    out.enter(if from == to { &STAY } else { &BRING })?;
     let element = a.load(from, out)?;
     if from != to {
         let other = a.load(to, out)?;
@@ -239,6 +336,10 @@ impl Program for Linear {
         // adds to m; `dgesl` passes its column twice.
         let steps: u64 = (1..n).map(|m| 3 * m * m + 13 * m + 14).sum();
         4 * n * n + n + steps
+    }
+
+    fn gives_blocks(&self) -> bool {
+        true
     }
 
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {

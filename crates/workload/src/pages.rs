@@ -3,12 +3,14 @@
 //! First every page is written once, then pages are touched one after the other, one access each. `cyclic` goes through
 //! them in the order of the first phase again and again, `uniform` draws each independently.
 
+use crate::code::{Op, Site, r};
 use crate::emit::{Emitter, Halt, Stop};
 use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::program::Program;
 use crate::random::SplitMix64;
 use crate::space::AddressSpace;
 use crate::values::Values;
+use pagewalk_code::Register;
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -65,6 +67,14 @@ pub(crate) const ENTRY: Entry = Entry {
 
 /// Instructions of a loop around one access.
 const INSTRUCTIONS: u64 = 4;
+
+/// The place in the order of pages.
+const AT: Register = r(0);
+
+/// Stores to the next page, and to the next that is touched.
+static FILL: Site = Site::new(&STORE_OPS).repeats().of(INSTRUCTIONS);
+static TOUCH: Site = Site::new(&STORE_OPS).repeats().of(INSTRUCTIONS);
+const STORE_OPS: [Op; 2] = [Op::integer(AT, &[AT]), Op::store(8, &[AT], &[])];
 
 /// Pages between two regions at most: many times the memory of any machine, so that where a region begins in a set of
 /// frames is random.
@@ -137,6 +147,10 @@ impl Program for Pages {
         self.pages + self.touches
     }
 
+    fn gives_blocks(&self) -> bool {
+        true
+    }
+
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         out.phase("fill")?;
         let regions = self.map(out)?;
@@ -147,7 +161,7 @@ impl Program for Pages {
             base.add((page - first) * PAGE_BYTES + 64)
         };
         for at in 0..self.pages {
-            out.work(INSTRUCTIONS);
+            out.block(&FILL)?;
             out.store(page(at), 8)?;
         }
         out.phase("touches")?;
@@ -156,7 +170,7 @@ impl Program for Pages {
         for _ in 0..self.touches {
             let at = if self.is_cyclic { next } else { random.below(self.pages) };
             next = if next + 1 == self.pages { 0 } else { next + 1 };
-            out.work(INSTRUCTIONS);
+            out.block(&TOUCH)?;
             out.store(page(at), 8)?;
         }
         Ok(())

@@ -9,8 +9,10 @@
 //! not the thread's number: the sum then tells which words were accessed.
 //! DEVIATION: `total` may end inside an event. With `init=off` nothing stores the first contents.
 
+use pagewalk_code::{Class, Register};
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
+use crate::code::{Op, Site, r};
 use crate::emit::{Emitter, Halt, Stop};
 use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::program::Program;
@@ -84,6 +86,47 @@ const CLEAR_INSTRUCTIONS: u64 = 2;
 const ACCESS_INSTRUCTIONS: u64 = 4;
 const RANDOM_INSTRUCTIONS: u64 = 14;
 
+/// The place in the block, the number of a word, a sum, and what is loaded.
+const AT: Register = r(0);
+const WORD: Register = r(1);
+const SUM: Register = r(2);
+const LOADED: Register = r(3);
+
+/// Clears 32 bytes of the block: as many are compared with its end as the count says.
+static CLEAR: Site = Site::new(&[Op::store(32, &[AT], &[])]).repeats().of(CLEAR_INSTRUCTIONS);
+/// Reads and writes words in order.
+static READ: Site =
+    Site::new(&[Op::load(LOADED, 8, &[AT]), Op::integer(SUM, &[SUM, LOADED]), Op::integer(AT, &[AT])])
+        .repeats()
+        .of(ACCESS_INSTRUCTIONS);
+static WRITE: Site =
+    Site::new(&[Op::store(8, &[AT], &[SUM]), Op::integer(SUM, &[SUM]), Op::integer(AT, &[AT])])
+        .repeats()
+        .of(ACCESS_INSTRUCTIONS);
+/// Draws the number of a word, and reads or writes it.
+static READ_RANDOM: Site = Site::new(&[
+    Op::integer(AT, &[AT]),
+    Op::new(Class::Multiply, WORD, &[AT]),
+    Op::new(Class::Shift, WORD, &[WORD]),
+    Op::new(Class::Multiply, WORD, &[WORD]),
+    Op::new(Class::Multiply, WORD, &[WORD]),
+    Op::load(LOADED, 8, &[WORD]),
+    Op::integer(SUM, &[SUM, LOADED]),
+])
+.repeats()
+.of(ACCESS_INSTRUCTIONS + RANDOM_INSTRUCTIONS);
+static WRITE_RANDOM: Site = Site::new(&[
+    Op::integer(AT, &[AT]),
+    Op::new(Class::Multiply, WORD, &[AT]),
+    Op::new(Class::Shift, WORD, &[WORD]),
+    Op::new(Class::Multiply, WORD, &[WORD]),
+    Op::new(Class::Multiply, WORD, &[WORD]),
+    Op::store(8, &[WORD], &[SUM]),
+    Op::integer(SUM, &[SUM]),
+])
+.repeats()
+.of(ACCESS_INSTRUCTIONS + RANDOM_INSTRUCTIONS);
+
 struct Sysbench {
     words: u64,
     accesses: u64,
@@ -119,7 +162,7 @@ impl Sysbench {
 
     fn clear(&self, block: VirtAddr, out: &mut Emitter<'_>) -> Result<(), Stop> {
         for at in (0..self.words * WORD_BYTES).step_by(CLEAR_BYTES as usize) {
-            out.work(CLEAR_INSTRUCTIONS);
+            out.block(&CLEAR)?;
             out.store(block.add(at), CLEAR_BYTES as u32)?;
         }
         Ok(())
@@ -135,7 +178,12 @@ impl Sysbench {
         while done < self.accesses {
             let last = (self.accesses - done).min(self.words);
             for step in 0..last {
-                out.work(ACCESS_INSTRUCTIONS + if RANDOM { RANDOM_INSTRUCTIONS } else { 0 });
+                out.block(match (WRITE, RANDOM) {
+                    (false, false) => &READ,
+                    (true, false) => &self::WRITE,
+                    (false, true) => &READ_RANDOM,
+                    (true, true) => &WRITE_RANDOM,
+                })?;
                 let word = if RANDOM { self.place(done + step) } else { step };
                 let addr = block.add(word * WORD_BYTES);
                 if WRITE {
@@ -193,6 +241,10 @@ impl Program for Sysbench {
     fn expected_accesses(&self) -> u64 {
         let init = if self.init { self.words * WORD_BYTES / CLEAR_BYTES } else { 0 };
         init + self.accesses
+    }
+
+    fn gives_blocks(&self) -> bool {
+        true
     }
 
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {

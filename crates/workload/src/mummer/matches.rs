@@ -1,11 +1,12 @@
 //! The query streamed along the tree: at each of its bases the longest match, by suffix links from that at the base
 //! before (Chang and Lawler, Algorithmica 1994), as MUMmer 3 does.
 
+use super::sites;
 use super::tree::{Child, Reference, TEXT_END, Text, Tree};
 use crate::emit::{Emitter, Stop};
 
 /// Instructions per base of the query, and per base compared (estimated by hand from the compiled loops).
-const STEP_INSTRUCTIONS: u64 = 15;
+pub(super) const STEP_INSTRUCTIONS: u64 = 15;
 const BASE_INSTRUCTIONS: u64 = 6;
 
 /// A stretch of the query that occurs in the reference once, and cannot be extended to either side.
@@ -38,6 +39,7 @@ pub(crate) fn find(
     let mut place = Place { node: Reference::ROOT, depth: 0, bases: 0, child: None };
     for at in 0..query.len() {
         out.work(STEP_INSTRUCTIONS);
+        out.enter(&sites::STEP)?;
         extend(tree, query, at, &mut place, out)?;
         let unique = place.child.and_then(|child| child.at.suffix()).filter(|_| place.bases >= least);
         if let Some(start) = unique
@@ -63,7 +65,7 @@ fn extend(
             Some(child) => child,
             None => {
                 // Behind the query's end lies a letter that no text has, like the one behind the reference.
-                let letter = query.load(at + place.bases, out)?;
+                let letter = query.next(at + place.bases, out)?;
                 if letter == TEXT_END {
                     return Ok(());
                 }
@@ -77,10 +79,12 @@ fn extend(
         let (start, end) = (tree.start(child.at, out)?, tree.depth(child.at, out)?);
         while place.bases < end {
             out.work(BASE_INSTRUCTIONS);
+            out.enter(&sites::COMPARE)?;
             let letter = tree.text().load(start + place.bases, out)?;
-            if letter == TEXT_END || letter != query.load(at + place.bases, out)? {
-                return Ok(());
+            if letter == TEXT_END || letter != query.next(at + place.bases, out)? {
+                return out.enter(&sites::ARE_SAME);
             }
+            out.enter(&sites::ARE_SAME)?;
             place.bases += 1;
         }
         *place = Place { node: child.at, depth: end, bases: end, child: None };
@@ -95,7 +99,7 @@ fn extends_to_the_left(
     start: usize,
     out: &mut Emitter<'_>,
 ) -> Result<bool, Stop> {
-    Ok(at > 0 && start > 0 && query.load(at - 1, out)? == tree.text().load(start - 1, out)?)
+    Ok(at > 0 && start > 0 && query.next(at - 1, out)? == tree.text().load(start - 1, out)?)
 }
 
 /// Where all but the first base of the match end: from the node's suffix link down by depths alone.
@@ -113,7 +117,7 @@ fn without_first(
     };
     let mut place = Place { node, depth, bases, child: None };
     while place.depth < bases {
-        let letter = query.load(at + 1 + place.depth, out)?;
+        let letter = query.next(at + 1 + place.depth, out)?;
         let child = tree.child_by(place.node, place.depth, letter, out)?.1.expect("known to be in the tree");
         let end = tree.depth(child.at, out)?;
         if end > bases {

@@ -7,6 +7,7 @@
 
 mod genome;
 mod matches;
+mod sites;
 mod tree;
 mod verify;
 
@@ -95,6 +96,10 @@ impl Program for Mummer {
 
     fn expected_accesses(&self) -> u64 {
         BUILD_ACCESSES * self.reference as u64 + MATCH_ACCESSES * self.query as u64
+    }
+
+    fn gives_blocks(&self) -> bool {
+        true
     }
 
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {

@@ -14,6 +14,7 @@
 
 use pagewalk_vm::addr::VirtAddr;
 
+use super::sites;
 use crate::emit::{Emitter, Stop};
 use crate::space::{AddressSpace, chunk_bytes};
 use crate::traced::Traced;
@@ -30,11 +31,11 @@ const OCCURS: usize = 4;
 
 /// Instructions per suffix inserted, per node created, per child looked at, per base compared, and per 32 bases read
 /// in (estimated by hand from the compiled loops).
-const SUFFIX_INSTRUCTIONS: u64 = 20;
-const NODE_INSTRUCTIONS: u64 = 12;
-const CHILD_INSTRUCTIONS: u64 = 9;
+pub(super) const SUFFIX_INSTRUCTIONS: u64 = 20;
+pub(super) const NODE_INSTRUCTIONS: u64 = 12;
+pub(super) const CHILD_INSTRUCTIONS: u64 = 9;
 const BASE_INSTRUCTIONS: u64 = 5;
-const READ_INSTRUCTIONS: u64 = 8;
+pub(super) const READ_INSTRUCTIONS: u64 = 8;
 /// How many bases one store of the reading loop writes.
 const READ_BASES: usize = 32;
 
@@ -72,7 +73,8 @@ impl Text {
     pub(crate) fn new(bases: &[u8], space: &mut AddressSpace, out: &mut Emitter<'_>) -> Result<Self, Stop> {
         let mut text = Traced::new(bases.len() + 1, TEXT_END, space, out)?;
         for (i, chunk) in bases.chunks(READ_BASES).enumerate() {
-            out.work(READ_INSTRUCTIONS);
+            let log2 = chunk.len().next_power_of_two().ilog2();
+            out.block(&sites::READ[log2 as usize])?;
             text.store_part(i * READ_BASES, 0, chunk.len() as u32, out)?;
         }
         text.untraced_mut()[..bases.len()].copy_from_slice(bases);
@@ -88,8 +90,17 @@ impl Text {
         &self.0.untraced()[..self.len()]
     }
 
+    /// Loads the letter at a place that a node of the tree names.
     #[inline(always)]
     pub(crate) fn load(&self, at: usize, out: &mut Emitter<'_>) -> Result<u8, Stop> {
+        out.enter(&sites::THERE)?;
+        self.0.load(at, out)
+    }
+
+    /// Loads the letter at a place that follows from the one before.
+    #[inline(always)]
+    pub(crate) fn next(&self, at: usize, out: &mut Emitter<'_>) -> Result<u8, Stop> {
+        out.enter(&sites::NEXT)?;
         self.0.load(at, out)
     }
 }
@@ -122,6 +133,7 @@ impl Tree {
         let (mut head, mut parent) = (root, root);
         for suffix in 0..=tree.text.len() {
             out.work(SUFFIX_INSTRUCTIONS);
+            out.enter(&sites::SUFFIX)?;
             (head, parent) = tree.insert(suffix, head, parent, space, out)?;
         }
         Ok(tree)
@@ -184,7 +196,10 @@ impl Tree {
     /// Whether two places of the text have the same letter.
     fn same(&self, a: usize, b: usize, out: &mut Emitter<'_>) -> Result<bool, Stop> {
         out.work(BASE_INSTRUCTIONS);
-        Ok(self.text.load(a, out)? == self.text.load(b, out)?)
+        out.enter(&sites::COMPARE)?;
+        let are_same = self.text.load(a, out)? == self.text.next(b, out)?;
+        out.enter(&sites::ARE_SAME)?;
+        Ok(are_same)
     }
 
     /// The child of a node on the way of a suffix, and the last child that was looked at.
@@ -194,7 +209,7 @@ impl Tree {
         suffix: usize,
         out: &mut Emitter<'_>,
     ) -> Result<(Reference, Option<Child>), Stop> {
-        let letter = self.text.load(suffix + place.depth, out)?;
+        let letter = self.text.next(suffix + place.depth, out)?;
         self.child_by(place.node, place.depth, letter, out)
     }
 
@@ -210,8 +225,12 @@ impl Tree {
         let mut at = Reference(self.load(node, FIRST_CHILD, out)?);
         while !at.is_none() {
             out.work(CHILD_INSTRUCTIONS);
+            out.enter(&sites::LOOK)?;
             let start = self.start(at, out)?;
-            if self.text.load(start + depth, out)? == letter {
+            let is_child = self.text.load(start + depth, out)? == letter;
+            out.enter(&sites::IS_CHILD)?;
+            if is_child {
+                out.enter(&sites::FOUND)?;
                 return Ok((at, Some(Child { at, before })));
             }
             before = at;
@@ -250,6 +269,7 @@ impl Tree {
         out: &mut Emitter<'_>,
     ) -> Result<(), Stop> {
         let leaf = Reference::leaf(suffix);
+        out.enter(&sites::STORE_LEAF)?;
         self.leaves.store(suffix, Reference::NONE.0, out)?;
         match youngest.is_none() {
             true => self.store(node, FIRST_CHILD, leaf.0, out),
@@ -266,7 +286,7 @@ impl Tree {
         if self.nodes.len().is_multiple_of(BLOCK_NODES) {
             self.blocks.push(space.malloc(BLOCK_NODES as u64 * NODE_BYTES, out)?);
         }
-        out.work(NODE_INSTRUCTIONS);
+        out.block(&sites::CREATE)?;
         let node = Reference(self.nodes.len() as u32);
         self.nodes.push(words);
         out.store(self.addr(node, 0), 16)?;
@@ -282,12 +302,14 @@ impl Tree {
 
     #[inline(always)]
     fn load(&self, node: Reference, word: usize, out: &mut Emitter<'_>) -> Result<u32, Stop> {
+        out.enter(&sites::LOAD[word])?;
         out.load(self.addr(node, word), 4)?;
         Ok(self.nodes[node.0 as usize][word])
     }
 
     #[inline(always)]
     fn store(&mut self, node: Reference, word: usize, value: u32, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        out.enter(&sites::STORE)?;
         out.store(self.addr(node, word), 4)?;
         self.nodes[node.0 as usize][word] = value;
         Ok(())
@@ -295,14 +317,20 @@ impl Tree {
 
     fn brother(&self, of: Reference, out: &mut Emitter<'_>) -> Result<Reference, Stop> {
         Ok(Reference(match of.suffix() {
-            Some(suffix) => self.leaves.load(suffix, out)?,
+            Some(suffix) => {
+                out.enter(&sites::LEAF)?;
+                self.leaves.load(suffix, out)?
+            }
             None => self.load(of, BROTHER, out)?,
         }))
     }
 
     fn set_brother(&mut self, of: Reference, brother: Reference, out: &mut Emitter<'_>) -> Result<(), Stop> {
         match of.suffix() {
-            Some(suffix) => self.leaves.store(suffix, brother.0, out),
+            Some(suffix) => {
+                out.enter(&sites::STORE_LEAF)?;
+                self.leaves.store(suffix, brother.0, out)
+            }
             None => self.store(of, BROTHER, brother.0, out),
         }
     }

@@ -32,15 +32,17 @@ mod pipeline;
 mod plan;
 mod predictor;
 mod ready;
+mod state;
 mod targets;
 mod units;
 
 use pagewalk_code::Block;
 use pagewalk_trace::{BlockId, Code, Isa};
 
-pub(super) use self::pipeline::Charged;
-use self::pipeline::{Design, Pipeline};
+use self::pipeline::Pipeline;
 use self::plan::Plan;
+pub(super) use self::state::Charged;
+use self::state::Design;
 use crate::spec::settings::{CoreSpec, DataflowSpec};
 
 /// The pipelines of all cores, and the blocks of the program.

@@ -3,13 +3,10 @@
 use pagewalk_code::Flow;
 
 use super::Reference;
-use super::forwarding::Forwarding;
-use super::order::{InOrder, Ring};
+use super::order::InOrder;
 use super::plan::{Operation, Plan, Planned};
-use super::ready::Ready;
-use super::targets::Targets;
-use super::units::{Unit, Units};
-use crate::spec::settings::{CoreSpec, DataflowSpec};
+use super::state::{Back, Charged, Current, Design, Execution, Front, Place};
+use super::units::Unit;
 
 /// Forwarding of a store's data in cycles: to an address relative to the stack, which cores recognise when they rename registers,
 /// and to another one. Measured on Zen 3: docs/time.md.
@@ -17,82 +14,6 @@ const FORWARDED_ON_STACK: u64 = 1;
 const FORWARDED: u64 = 7;
 /// Bytes of a repeated string instruction that take a slot of dispatch. Assumed.
 const REPEATED_BYTES: u32 = 32;
-
-/// The widths, sizes and latencies of a pipeline.
-#[derive(Clone, Debug)]
-pub(super) struct Design {
-    spec: DataflowSpec,
-    width: u32,
-    window: usize,
-    cycle_ps: u64,
-    nearest_ps: u64,
-    /// The cycles of a hit in the nearest cache.
-    nearest: u64,
-}
-
-impl Design {
-    pub(super) fn new(core: &CoreSpec, spec: &DataflowSpec, nearest_ps: u64) -> Self {
-        let (width, window) = (core.width, core.window as usize);
-        let nearest = nearest_ps.div_ceil(core.cycle_ps);
-        Self { spec: spec.clone(), width, window, cycle_ps: core.cycle_ps, nearest_ps, nearest }
-    }
-}
-
-/// The time of a core by its use, in picoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::time) struct Charged {
-    pub(in crate::time) compute_ps: u64,
-    pub(in crate::time) branch_ps: u64,
-    pub(in crate::time) walk_ps: u64,
-    pub(in crate::time) memory_ps: u64,
-}
-
-/// The instruction that is under execution.
-#[derive(Clone, Copy, Debug, Default)]
-struct Current {
-    /// When it was dispatched, if it was.
-    dispatched: Option<u64>,
-    /// When the last of its loads was there, and of that load's cycles those of its translation and all beyond a hit.
-    loaded: u64,
-    walked: u64,
-    missed: u64,
-    /// When its result was there, if it has been computed.
-    computed: Option<u64>,
-    /// When the last of its stores was done; 0 if it has none.
-    stored: u64,
-    /// When the last line that it stores to is there.
-    owned: u64,
-}
-
-/// The front end: what is dispatched when.
-#[derive(Clone, Debug)]
-struct Front {
-    dispatch: InOrder,
-    targets: Targets,
-    /// The first cycle in which the right way is dispatched, after a misprediction.
-    redirect: u64,
-    /// The cycles that a misprediction costs, until the first instruction of the right way retires.
-    lost: u64,
-    /// The cycles in which the store buffer was full, until the next instruction retires.
-    full: u64,
-}
-
-/// The execution of instructions, in any order.
-#[derive(Clone, Debug)]
-struct Execution {
-    ready: Ready,
-    units: Units,
-    forwarding: Forwarding,
-}
-
-/// The back end: instructions and stores leave in order.
-#[derive(Clone, Debug)]
-struct Back {
-    retire: InOrder,
-    window: Ring,
-    drain: InOrder,
-    stores: Ring,
-}
 
 /// The pipeline of one core.
 #[derive(Clone, Debug)]
@@ -107,26 +28,6 @@ pub(super) struct Pipeline {
     charged: [u64; 4],
 }
 
-/// Where the program is.
-#[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    block: Option<usize>,
-    /// The branch that ended it, if that block is over: its flow, its address, the address behind it, and when it was done.
-    ended: Option<(Flow, u64, u64, u64)>,
-    instruction: usize,
-    /// The entry of the plan that makes the next access, and how many it has left.
-    entry: usize,
-    left: u32,
-    accesses: u32,
-    /// The access that was issued last, if it is one of the plan's, and when.
-    planned: Option<Planned>,
-    issued: u64,
-    /// When the last instruction was done.
-    done: u64,
-    /// Bytes of repetitions that have not taken a slot of dispatch yet.
-    repeated_bytes: u32,
-}
-
 const COMPUTE: usize = 0;
 const BRANCH: usize = 1;
 const WALK: usize = 2;
@@ -134,19 +35,7 @@ const MEMORY: usize = 3;
 
 impl Pipeline {
     pub(super) fn new(design: Design) -> Self {
-        let front =
-            Front { dispatch: InOrder::default(), targets: Targets::new(), redirect: 0, lost: 0, full: 0 };
-        let execution = Execution {
-            ready: Ready::new(),
-            units: Units::new(&design.spec),
-            forwarding: Forwarding::new(design.spec.store_buffer),
-        };
-        let back = Back {
-            retire: InOrder::default(),
-            window: Ring::new(design.window),
-            drain: InOrder::default(),
-            stores: Ring::new(design.spec.store_buffer as usize),
-        };
+        let (front, execution, back) = (Front::new(), Execution::new(&design), Back::new(&design));
         let (place, current) = (Place::default(), Current::default());
         Self { design, front, execution, back, place, current, charged: [0; 4] }
     }

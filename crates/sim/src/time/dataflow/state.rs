@@ -1,0 +1,134 @@
+//! What the pipeline of a core has, and what it is about.
+
+use pagewalk_code::Flow;
+
+use super::forwarding::Forwarding;
+use super::order::{InOrder, Ring};
+use super::plan::Planned;
+use super::ready::Ready;
+use super::targets::Targets;
+use super::units::Units;
+use crate::spec::settings::{CoreSpec, DataflowSpec};
+
+/// The widths, sizes and latencies of a pipeline.
+#[derive(Clone, Debug)]
+pub(super) struct Design {
+    pub(super) spec: DataflowSpec,
+    pub(super) width: u32,
+    pub(super) window: usize,
+    pub(super) cycle_ps: u64,
+    pub(super) nearest_ps: u64,
+    /// The cycles of a hit in the nearest cache.
+    pub(super) nearest: u64,
+}
+
+impl Design {
+    pub(super) fn new(core: &CoreSpec, spec: &DataflowSpec, nearest_ps: u64) -> Self {
+        let (width, window) = (core.width, core.window as usize);
+        let nearest = nearest_ps.div_ceil(core.cycle_ps);
+        Self { spec: spec.clone(), width, window, cycle_ps: core.cycle_ps, nearest_ps, nearest }
+    }
+}
+
+/// The time of a core by its use, in picoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::time) struct Charged {
+    pub(in crate::time) compute_ps: u64,
+    pub(in crate::time) branch_ps: u64,
+    pub(in crate::time) walk_ps: u64,
+    pub(in crate::time) memory_ps: u64,
+}
+
+/// The instruction that is under execution.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Current {
+    /// When it was dispatched, if it was.
+    pub(super) dispatched: Option<u64>,
+    /// When the last of its loads was there, and of that load's cycles those of its translation and all beyond a hit.
+    pub(super) loaded: u64,
+    pub(super) walked: u64,
+    pub(super) missed: u64,
+    /// When its result was there, if it has been computed.
+    pub(super) computed: Option<u64>,
+    /// When the last of its stores was done; 0 if it has none.
+    pub(super) stored: u64,
+    /// When the last line that it stores to is there.
+    pub(super) owned: u64,
+}
+
+/// The front end: what is dispatched when.
+#[derive(Clone, Debug)]
+pub(super) struct Front {
+    pub(super) dispatch: InOrder,
+    pub(super) targets: Targets,
+    /// The first cycle in which the right way is dispatched, after a misprediction.
+    pub(super) redirect: u64,
+    /// The cycles that a misprediction costs, until the first instruction of the right way retires.
+    pub(super) lost: u64,
+    /// The cycles in which the store buffer was full, until the next instruction retires.
+    pub(super) full: u64,
+}
+
+/// The execution of instructions, in any order.
+#[derive(Clone, Debug)]
+pub(super) struct Execution {
+    pub(super) ready: Ready,
+    pub(super) units: Units,
+    pub(super) forwarding: Forwarding,
+}
+
+/// The back end: instructions and stores leave in order.
+#[derive(Clone, Debug)]
+pub(super) struct Back {
+    pub(super) retire: InOrder,
+    pub(super) window: Ring,
+    pub(super) drain: InOrder,
+    pub(super) stores: Ring,
+}
+
+/// Where the program is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    pub(super) block: Option<usize>,
+    /// The branch that ended it, if that block is over: its flow, its address, the address behind it, and when it was done.
+    pub(super) ended: Option<(Flow, u64, u64, u64)>,
+    pub(super) instruction: usize,
+    /// The entry of the plan that makes the next access, and how many it has left.
+    pub(super) entry: usize,
+    pub(super) left: u32,
+    pub(super) accesses: u32,
+    /// The access that was issued last, if it is one of the plan's, and when.
+    pub(super) planned: Option<Planned>,
+    pub(super) issued: u64,
+    /// When the last instruction was done.
+    pub(super) done: u64,
+    /// Bytes of repetitions that have not taken a slot of dispatch yet.
+    pub(super) repeated_bytes: u32,
+}
+
+impl Front {
+    pub(super) fn new() -> Self {
+        Self { dispatch: InOrder::default(), targets: Targets::new(), redirect: 0, lost: 0, full: 0 }
+    }
+}
+
+impl Execution {
+    pub(super) fn new(design: &Design) -> Self {
+        Self {
+            ready: Ready::new(),
+            units: Units::new(&design.spec),
+            forwarding: Forwarding::new(design.spec.store_buffer),
+        }
+    }
+}
+
+impl Back {
+    pub(super) fn new(design: &Design) -> Self {
+        Self {
+            retire: InOrder::default(),
+            window: Ring::new(design.window),
+            drain: InOrder::default(),
+            stores: Ring::new(design.spec.store_buffer as usize),
+        }
+    }
+}

@@ -387,7 +387,7 @@ pub(crate) struct RecordArguments {
     pub(crate) source: SourceArguments,
     #[command(flatten)]
     pub(crate) how: HowArguments,
-    /// Leave out which blocks of instructions the program executes: the file is smaller.
+    /// Leave out which blocks of instructions the program or the workload executes: the file is smaller.
     #[arg(long)]
     pub(crate) no_blocks: bool,
     /// The seed of a workload's random generators.

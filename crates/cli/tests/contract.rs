@@ -406,6 +406,35 @@ fn a_core_that_executes_instructions_needs_the_blocks() {
     assert!(elapsed.abs_diff(times[0]) < times[0] / 1000, "{elapsed} and {times:?}");
 }
 
+/// Also a built-in workload says which instructions it executes, if it states them; a run and its recording take equally long.
+#[test]
+fn a_core_that_executes_instructions_runs_workloads() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("g.pwt");
+    let file = file.to_str().unwrap();
+    let timed = ["run", "--machine", "zen3", "--detail", "timed", "--format", "json"];
+    let elapsed = |source: &[&str], gives_blocks: bool| {
+        let output = pagewalk(&[&timed[..], source].concat());
+        let document = document(&output);
+        assert_eq!(document["manifest"]["source"]["gives_blocks"], gives_blocks, "{source:?}");
+        assert_eq!(stderr(&output).contains("lower bound"), !gives_blocks, "{source:?}: {}", stderr(&output));
+        metric(&document["runs"][0], "time", "elapsed")
+    };
+    let workload = ["--workload", "btree:elements=10k,lookups=10k"];
+    assert!(pagewalk(&[&["record", "-o", file], &workload[..]].concat()).status.success());
+    let executed = elapsed(&workload, true);
+    assert_eq!(elapsed(&["--trace", file], true), executed);
+    assert!(pagewalk(&[&["record", "--no-blocks", "-o", file], &workload[..]].concat()).status.success());
+    // Each look-up waits for the loads of the way down.
+    assert!(elapsed(&["--trace", file], false) < executed * 3 / 4);
+    elapsed(&["--workload", "objects-small"], false);
+    let list = pagewalk(&["workloads"]);
+    let list = String::from_utf8_lossy(&list.stdout);
+    for words in ["instructions stated, for cores that execute them", "instructions counted only"] {
+        assert!(list.contains(words), "{list}");
+    }
+}
+
 /// Ctrl-C goes to both; a program that then ends in good order has been recorded whole.
 #[test]
 fn an_interrupt_is_left_to_the_program() {

@@ -17,4 +17,5 @@ mod partial;
 mod readme;
 mod riscv;
 mod traces;
+mod twins;
 mod write_back;

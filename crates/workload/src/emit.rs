@@ -175,7 +175,11 @@ impl<'a> Emitter<'a> {
             self.mark(Event::Code(code));
         }
         self.batch.blocks.push(Executed { at: self.len as u32, block });
-        if self.batch.blocks.len() == Batch::FULL { self.hand_over() } else { Ok(()) }
+        // As late as is allowed: so batches end where they end without blocks, and their counts are the same.
+        if self.batch.blocks.len() == Batch::MAX {
+            return self.hand_over();
+        }
+        Ok(())
     }
 
     /// Appends a mark behind the accesses and blocks so far.
@@ -282,7 +286,10 @@ impl<'a> Emitter<'a> {
 
 #[cfg(test)]
 mod tests {
+    use pagewalk_code::model::general;
+
     use super::*;
+    use crate::code::Op;
 
     #[test]
     fn batches_are_full_begin_with_their_instructions_and_keep_their_marks() {
@@ -380,6 +387,39 @@ mod tests {
         let stack = |at| (at, ThreadStack(Default::default()));
         let thin = [(0, Instructions(0)), stack(3), stack(6)];
         assert_eq!(marks, [&thin[..], &[(0, begin.clone()), (0, Instructions(7)), (2, JobEnd)]].concat());
+    }
+
+    /// Two loads, and as many again.
+    static LOADS: Site =
+        Site::new(&[Op::load(general(0), 8, &[general(1)]), Op::load(general(0), 8, &[general(1)])])
+            .repeats();
+
+    #[test]
+    fn a_site_is_described_once_and_comes_before_its_accesses() {
+        let mut batches = Vec::new();
+        let mut sink = |batch: &mut Batch| {
+            batches.push(std::mem::take(batch));
+            ControlFlow::Continue(())
+        };
+        let mut out = Emitter::new(&mut sink).with_blocks();
+        for _ in 0..Batch::FULL / 2 + 1 {
+            out.block(&LOADS).unwrap();
+            (0..2).for_each(|_| out.load(VirtAddr(0x1000), 8).unwrap());
+        }
+        // Of jobs of which only the pages are of interest, there are no blocks.
+        out.begin_thin();
+        out.block(&LOADS).unwrap();
+        out.end_thin().unwrap();
+        out.finish().unwrap();
+        let [full, rest] = &batches[..] else { panic!("{} batches", batches.len()) };
+        assert_eq!((full.check(), rest.check()), (Ok(()), Ok(())));
+        let executed = |batch: &Batch| batch.blocks.iter().map(|block| block.at).collect::<Vec<_>>();
+        let places = |end: u32| (0..=end).step_by(2).collect::<Vec<_>>();
+        // The last block's accesses did not fit.
+        assert_eq!((executed(full), executed(rest)), (places(Batch::FULL as u32), vec![]));
+        let [counted, code] = &full.marks[..] else { panic!("{:?}", full.marks) };
+        assert_eq!(counted.event, Event::Instructions(3 * (Batch::FULL as u64 / 2 + 1)));
+        assert!(matches!(&code.event, Event::Code(code) if code.bytes.len() == 12));
     }
 
     #[test]

@@ -186,7 +186,7 @@ static uint64_t xsbench(long points, uint64_t lookups)
    }
    double hash = 0;
    for (uint64_t l = 0; l < lookups; l++) {
-      double energy = unit(&random), roll = unit(&random), sum[5] = { 0 };
+      double energy = unit(&random), roll = unit(&random), sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0, sum4 = 0;
       int material = 0;
       while (material < MATERIALS - 1 && roll > share[material])
          roll -= share[material++];
@@ -205,10 +205,10 @@ static uint64_t xsbench(long points, uint64_t lookups)
          long at = grid[low].row[n];
          const struct point *below = &nuclides[n][at == points - 1 ? at - 1 : at], *above = below + 1;
          double f = (above->energy - energy) / (above->energy - below->energy);
-         for (int k = 0; k < 5; k++)
-            sum[k] += (above->section[k] - f * (above->section[k] - below->section[k])) * concentration;
+#define ADD(k) sum##k += concentration * (above->section[k] - f * (above->section[k] - below->section[k]))
+         ADD(0), ADD(1), ADD(2), ADD(3), ADD(4);
       }
-      hash += sum[0] + sum[1] + sum[2] + sum[3] + sum[4];
+      hash += sum0 + sum1 + sum2 + sum3 + sum4;
    }
    return (uint64_t)(hash * 1e6);
 }

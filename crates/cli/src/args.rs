@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Trace(TraceArguments),
     /// List the built-in machines, or show one with every default and source.
     Machines(MachinesArguments),
+    /// Measure this computer, and write a machine file of it.
+    Calibrate(CalibrateArguments),
     /// List the built-in workloads, their parameters and presets.
     Workloads,
     /// Reproduce a paper's figures beside the published ones; exit 1 if a gate fails.
@@ -456,6 +458,27 @@ EXAMPLE:
   pagewalk machines detect > here.toml
   pagewalk run --machine here.toml --machine mosaic-4 -- sort words.txt")]
     Detect,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The computer should do nothing else meanwhile. The file begins with what it says of itself, `pagewalk machines detect`; each measured
+value has its spread. If clock, memory or additions per cycle move by more than a quarter, the file says that it claims no precision.
+
+EXAMPLE:
+  pagewalk calibrate -o here.toml
+  pagewalk run --machine here.toml --detail timed -- sort words.txt")]
+pub(crate) struct CalibrateArguments {
+    /// The machine file to write, instead of standard output.
+    #[arg(short, long, value_name = "FILE.toml")]
+    pub(crate) output: Option<PathBuf>,
+    /// The rounds over all measurements; each takes one to two seconds.
+    #[arg(long, value_name = "COUNT", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rounds: u32,
+    /// The most memory to use, at least 8MiB; a quarter of what is free, and 1GiB, at most. Less than 512MiB measures caches in place
+    /// of DRAM.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = bytes)]
+    pub(crate) memory: u64,
 }
 
 #[derive(Debug, Args)]

@@ -14,7 +14,7 @@ use crate::exit::Done;
 use crate::run::print;
 
 /// The name of this computer's machine.
-const HERE: &str = "here";
+pub(crate) const HERE: &str = "here";
 
 /// Lists the built-in machines, shows one, or describes this computer.
 pub(crate) fn machines(arguments: &MachinesArguments) -> anyhow::Result<Done> {
@@ -41,7 +41,9 @@ fn list() -> anyhow::Result<String> {
         let _ = writeln!(text, "{name:<22} {}", spec::load(name)?.description);
     }
     text.push_str("\n`pagewalk machines show NAME` prints one; a file of your own may extend any of them.\n");
-    text.push_str("`pagewalk machines detect` prints one for this computer.\n");
+    text.push_str(
+        "`pagewalk machines detect` prints one for this computer, `pagewalk calibrate` measures it.\n",
+    );
     Ok(text)
 }
 

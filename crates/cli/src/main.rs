@@ -5,6 +5,7 @@
 
 mod args;
 mod blade;
+mod calibrate;
 mod distant;
 mod ending;
 mod exit;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Record(arguments) => record::record(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::Machines(arguments) => list::machines(&arguments),
+        Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
         Command::Workloads => list::workloads(),
         Command::Paper(arguments) => paper::paper(&arguments),
         Command::Riscv(arguments) => riscv::riscv(&arguments),

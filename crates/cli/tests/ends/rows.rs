@@ -93,6 +93,8 @@ pub(crate) const ROWS: &[Row] = &[
     row!("machines", Short, false, ""),
     row!("machines show", Short, false, "@in/m.toml"),
     row!("machines detect", Short, false, ""),
+    row!("calibrate", Short, false, "--rounds 1 --memory 8MiB"),
+    row!("calibrate", Short, true, "--rounds 1 --memory 8MiB -o @out/here.toml"),
     row!("workloads", Short, false, ""),
     row!("paper", Short, false, ""),
     row!("paper", Short, true, "mosaic swap/cyclic --small --out @out/p --hardware @in"),

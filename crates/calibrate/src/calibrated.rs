@@ -1,0 +1,241 @@
+//! The machine file of a computer that has been measured.
+
+use std::fmt::Write;
+
+use toml_edit::{DocumentMut, Item, Table, value};
+
+use crate::host::Host;
+use crate::machine::machine_file;
+use crate::measure::{Measurements, NOISY, Quantity, Steadiness};
+
+/// Whether machine files have the key `bandwidth` of `[memory]`.
+const HAS_BANDWIDTH: bool = false;
+
+/// The way in which a machine file writes a number.
+#[derive(Clone, Copy)]
+enum Form {
+    /// A whole number, from 1 to the most that a machine file takes.
+    Count(u32),
+    /// A time in whole cycles.
+    Cycles,
+    /// A time in nanoseconds, with one decimal place; it may be 0.
+    Nanoseconds,
+    /// A cycle time in nanoseconds as a frequency in MHz.
+    Frequency,
+    /// Bytes of a cache, rounded so that its ways divide them; at least 64 KiB a way.
+    CacheBytes,
+    /// Gigabytes per second, with one decimal place.
+    Bandwidth,
+}
+
+/// The place of a quantity in a machine file.
+struct Row {
+    quantity: Quantity,
+    /// The table and the key; an empty key for a check, which the table's source mentions only.
+    table: &'static str,
+    key: &'static str,
+    form: Form,
+    /// How it is measured.
+    how: &'static str,
+}
+
+const fn row(
+    quantity: Quantity,
+    table: &'static str,
+    key: &'static str,
+    form: Form,
+    how: &'static str,
+) -> Row {
+    Row { quantity, table, key, form, how }
+}
+
+/// All quantities, with the key of each.
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    row(Quantity::Cycle,           "core", "frequency", Form::Frequency, "a chain of additions"),
+    row(Quantity::Width,           "core", "width", Form::Count(64), "instructions without an operation, per cycle"),
+    row(Quantity::Window,          "core", "window", Form::Count(65_536), "instructions between two misses that still overlap"),
+    row(Quantity::Outstanding,     "core", "outstanding", Form::Count(4_096), "latency of one chain over the time of a load in 8 to 32 chains"),
+    row(Quantity::Misprediction,   "core.dataflow", "misprediction", Form::Count(1_000), "random branches against known ones, less the 3 cycles of a branch"),
+    row(Quantity::LoadUnits,       "core.dataflow", "load-units", Form::Count(64), "independent loads per cycle"),
+    row(Quantity::StoreUnits,      "core.dataflow", "store-units", Form::Count(64), "independent stores per cycle"),
+    row(Quantity::IntegerUnits,    "core.dataflow", "integer-units", Form::Count(64), "independent additions per cycle"),
+    row(Quantity::MultiplyUnits,   "core.dataflow", "multiply-units", Form::Count(64), "independent multiplications per cycle"),
+    row(Quantity::FloatUnits,      "core.dataflow", "float-units", Form::Count(64), "independent additions of doubles per cycle"),
+    row(Quantity::VectorUnits,     "core.dataflow", "vector-units", Form::Count(64), "independent additions of vectors of integers per cycle"),
+    row(Quantity::Multiplication,  "core.dataflow", "", Form::Cycles, "a chain of multiplications"),
+    row(Quantity::FloatAddition,   "core.dataflow", "", Form::Cycles, "a chain of additions of doubles"),
+    row(Quantity::SecondTlb,       "tlb.l2", "latency", Form::Cycles, "a line of each of 512 pages, beyond as many lines of a huge page"),
+    row(Quantity::FirstTlbReach,   "tlb.l2", "", Form::Count(65_536), "pages of 4 KiB that hit in the first TLB"),
+    row(Quantity::SecondTlbReach,  "tlb.l2", "", Form::Count(65_536), "pages of 4 KiB that hit in the second TLB"),
+    row(Quantity::Walk,            "tlb.l2", "", Form::Cycles, "a walk whose entries are cached, on 4,096 pages"),
+    row(Quantity::FirstCache,      "caches.l1", "latency", Form::Cycles, "a chain over half of the cache"),
+    row(Quantity::SecondCache,     "caches.l2", "latency", Form::Cycles, "a chain over half of the cache"),
+    row(Quantity::ThirdCache,      "caches.l3", "latency", Form::Cycles, "a chain over four times the second cache"),
+    row(Quantity::ThirdCacheBytes, "caches.l3", "size", Form::CacheBytes, "usable now, by chains over 1 to 32 MiB; other processors and guests have the rest"),
+    row(Quantity::Dram,            "memory", "latency", Form::Nanoseconds, "a chain over 256 MiB in huge pages"),
+    row(Quantity::ReadBandwidth,   "memory", if HAS_BANDWIDTH { "bandwidth" } else { "" }, Form::Bandwidth, "reading memory in order"),
+    row(Quantity::WriteBandwidth,  "memory", "", Form::Bandwidth, "writing memory in order"),
+    row(Quantity::MinorFault,      "kernel", "minor-fault", Form::Nanoseconds, "first touch of 4 KiB, less the zeroing"),
+    row(Quantity::ZeroPage,        "kernel", "zero-page", Form::Nanoseconds, "first touch of 2 MiB less that of 4 KiB, by 511"),
+    row(Quantity::ZeroHugePage,    "kernel", "zero-huge-page", Form::Nanoseconds, "first touch of 2 MiB, less minor-fault"),
+    row(Quantity::SystemCall,      "kernel", "", Form::Nanoseconds, "a system call that does nothing"),
+];
+
+/// Returns the machine file of a computer with this name: as it describes itself, with what was measured in place of what it
+/// inherited. The source of each table says how each value was measured, its median and least sample, and its spread.
+///
+/// # Panics
+///
+/// If the file of its description is not TOML, which is this crate's own mistake.
+pub fn calibrated_file(host: &Host, name: &str, measured: &Measurements) -> String {
+    let described = machine_file(host, name);
+    let mut document: DocumentMut = described.parse().expect("the description of a computer is TOML");
+    let (known, missing): (Vec<&Row>, Vec<&Row>) =
+        ROWS.iter().partition(|row| text(row, measured, &document).is_some());
+    describe(&mut document, measured, &missing);
+    for row in known {
+        enter(&mut document, row, measured);
+    }
+    document.to_string()
+}
+
+/// Says at the top what the file is, and how far to believe it.
+fn describe(document: &mut DocumentMut, measured: &Measurements, missing: &[&Row]) {
+    let precision = match (measured.steadiness.is_noisy(), measured.is_partial) {
+        (true, _) => "measured on a noisy host: no precision is claimed",
+        (false, true) => "measured in part",
+        (false, false) => "measured",
+    };
+    let description = document["description"].as_str().unwrap_or_default();
+    document["description"] = value(description.replace("as it describes itself", precision));
+    let base = document["extends"].as_str().unwrap_or_default().to_owned();
+    let lines = [
+        conditions(measured),
+        left_out(missing),
+        format!("Values that do not stand here are those of {base}."),
+    ];
+    document["source"] = value(lines.concat());
+}
+
+/// Says how was measured, and how steady the host was.
+fn conditions(measured: &Measurements) -> String {
+    let Steadiness { cycle_moved, dram_moved, rate_moved, disturbed, stolen } = measured.steadiness;
+    let [cycle, dram, rate, disturbed, stolen] =
+        [cycle_moved, dram_moved, rate_moved, disturbed, stolen].map(|part| 100.0 * part);
+    let mut text = format!(
+        "`pagewalk calibrate`, {} rounds. Of times the lower quartile counts, of what a core does per cycle the 95th percentile, of\n\
+         bandwidths the upper quartile, of sizes the median; the spread is the interquartile range over the median. During the run the\n\
+         cycle time moved by {cycle:.0} %, the latency of DRAM by {dram:.0} %, the additions per cycle by {rate:.0} %; another thread \
+         had the\nprocessor in {disturbed:.1} % of the samples, and the host of a virtual machine took {stolen:.1} % of the time.\n",
+        measured.rounds,
+    );
+    if measured.steadiness.is_noisy() {
+        let _ = writeln!(text, "It moved by more than {:.0} %: no precision is claimed.", 100.0 * NOISY);
+    }
+    if measured.is_partial {
+        text.push_str("The run was ended before everything was measured.\n");
+    }
+    text
+}
+
+/// Says which keys have no measured value.
+fn left_out(missing: &[&Row]) -> String {
+    let keys: Vec<String> = missing
+        .iter()
+        .filter(|row| !row.key.is_empty())
+        .map(|row| format!("{}.{}", row.table, row.key))
+        .collect();
+    if keys.is_empty() { String::new() } else { format!("Not measured here: {}.\n", keys.join(", ")) }
+}
+
+/// Enters a quantity and its source into its table.
+fn enter(document: &mut DocumentMut, row: &Row, measured: &Measurements) {
+    let (Some(text), Some(found)) = (text(row, measured, document), measured.values.get(&row.quantity))
+    else {
+        return;
+    };
+    let name = if row.key.is_empty() { "check" } else { row.key };
+    let line = format!(
+        "{name} = {text}: {}; median {}, least {}, spread {:.1} %.",
+        row.how,
+        row.form.sample(found.median),
+        row.form.sample(found.least),
+        100.0 * found.spread
+    );
+    let table = table(document, row.table);
+    match (row.key, text.parse::<i64>()) {
+        ("", _) => {}
+        (key, Ok(count)) => table[key] = value(count),
+        (key, Err(_)) => table[key] = value(text),
+    }
+    let source = table.remove("source").and_then(|source| Some(source.as_str()?.to_owned()));
+    let before = source.map(|source| source + "\n").unwrap_or_default();
+    table["source"] = value(before + &line);
+}
+
+/// Returns the table of a path, which is made if there is none.
+fn table<'d>(document: &'d mut DocumentMut, path: &str) -> &'d mut Table {
+    path.split('.').fold(document.as_table_mut(), |table, name| {
+        let below = table.entry(name).or_insert_with(|| {
+            let mut table = Table::new();
+            // Without a header of its own, unless it gets keys.
+            table.set_implicit(true);
+            Item::Table(table)
+        });
+        below.as_table_mut().expect("machine files have tables there")
+    })
+}
+
+/// Returns what a machine file has for a quantity; none if it was not measured, or contradicts another one.
+fn text(row: &Row, measured: &Measurements, document: &DocumentMut) -> Option<String> {
+    let found = measured.value(row.quantity)?;
+    let is_sound = match row.quantity {
+        Quantity::FirstCache | Quantity::SecondCache | Quantity::ThirdCache | Quantity::Dram => {
+            latencies_grow(measured)
+        }
+        Quantity::Window => {
+            measured.value(Quantity::Width).is_some_and(|width| found.round() >= width.round())
+        }
+        _ => true,
+    };
+    is_sound.then_some(())?;
+    Some(match row.form {
+        Form::Count(most) => format!("{}", found.round().clamp(1.0, f64::from(most))),
+        Form::Cycles => format!("{} cycles", found.round().max(1.0)),
+        Form::Nanoseconds => format!("{found:.1} ns"),
+        Form::Frequency => format!("{:.0} MHz", 1e3 / found),
+        Form::Bandwidth => format!("{found:.1} GB/s"),
+        Form::CacheBytes => {
+            let ways = document.get("caches")?.get("l3")?.get("ways")?.as_integer()?;
+            let unit = 64 * ways;
+            format!("{}KiB", unit * (found / (1024 * unit) as f64).round().max(1.0) as i64)
+        }
+    })
+}
+
+/// Returns whether each level that was measured takes longer than the one before, in whole cycles, as machine files demand: noise may say
+/// otherwise.
+fn latencies_grow(measured: &Measurements) -> bool {
+    let cycle = measured.value(Quantity::Cycle).unwrap_or(f64::NAN);
+    let in_cycles = |quantity| measured.value(quantity).map(|cycles| cycles.round().max(1.0));
+    // A frequency in whole MHz makes the file's cycles a little longer or shorter.
+    let dram = measured.value(Quantity::Dram).map(|ns| (0.99 * ns / cycle).floor());
+    let caches = [Quantity::FirstCache, Quantity::SecondCache, Quantity::ThirdCache].map(in_cycles);
+    let levels: Vec<f64> = caches.into_iter().chain([dram]).flatten().collect();
+    levels.is_sorted_by(|near, far| near < far)
+}
+
+impl Form {
+    /// Returns a sample of a quantity as a reader wants it: more exactly than the file's value.
+    fn sample(self, sample: f64) -> String {
+        match self {
+            Self::Count(_) => format!("{sample:.2}"),
+            Self::Cycles => format!("{sample:.1} cycles"),
+            Self::Nanoseconds => format!("{sample:.1} ns"),
+            Self::Frequency => format!("{:.0} MHz", 1e3 / sample),
+            Self::CacheBytes => format!("{:.1} MiB", sample / f64::from(1 << 20)),
+            Self::Bandwidth => format!("{sample:.1} GB/s"),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Loops of chosen instructions: chains of dependent ones, and as many independent ones as a core takes.
+
+use std::arch::asm;
+
+/// How often the instructions of a loop's body are repeated before it jumps back.
+const REPEATED: u64 = 16;
+
+/// The memory that loads and stores of these loops use.
+#[repr(align(64))]
+#[derive(Debug, Default)]
+pub(super) struct Buffer([u64; 8]);
+
+/// A loop of instructions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loop {
+    /// How many instructions its body has.
+    count: u64,
+    run: fn(u64, &mut Buffer),
+}
+
+impl Loop {
+    /// Executes about so many instructions; returns how many they were.
+    pub(super) fn run(&self, instructions: u64, buffer: &mut Buffer) -> u64 {
+        let rounds = (instructions / (self.count * REPEATED)).max(1);
+        (self.run)(rounds, buffer);
+        rounds * self.count * REPEATED
+    }
+}
+
+/// Declares loops: their instructions, which may use `rax`, `rcx`, `rdx`, `rsi`, `r8` to `r11` and `xmm0` to `xmm7`, all 0 at the
+/// beginning, and eight words of memory at `rdi`.
+#[cfg(target_arch = "x86_64")]
+macro_rules! loops {
+    ($($(#[$doc:meta])* $name:ident = $count:literal: $($line:literal),+;)*) => { $(
+        $(#[$doc])*
+        pub(super) const $name: Loop = {
+            fn run(rounds: u64, buffer: &mut Buffer) {
+                // SAFETY: (1) only the eight words at `rdi` are read and written, which are the buffer's; (2) every register that
+                // changes is named; (3) the stack is not used; (4) `rounds` is at least 1, so the loop ends.
+                unsafe {
+                    asm!(
+                        "pxor xmm0, xmm0", "pxor xmm1, xmm1", "pxor xmm2, xmm2", "pxor xmm3, xmm3",
+                        "pxor xmm4, xmm4", "pxor xmm5, xmm5", "pxor xmm6, xmm6", "pxor xmm7, xmm7",
+                        ".p2align 6",
+                        "2:",
+                        ".rept 16", $($line,)+ ".endr",
+                        "dec {rounds}",
+                        "jnz 2b",
+                        rounds = inout(reg) rounds => _,
+                        in("rdi") buffer.0.as_mut_ptr(),
+                        inout("rax") 0_u64 => _, inout("rcx") 0_u64 => _, inout("rdx") 0_u64 => _, inout("rsi") 0_u64 => _,
+                        inout("r8") 0_u64 => _, inout("r9") 0_u64 => _, inout("r10") 0_u64 => _, inout("r11") 0_u64 => _,
+                        out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                        out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                        options(nostack),
+                    );
+                }
+            }
+            Loop { count: $count, run }
+        };
+    )* };
+}
+
+/// As for x86-64, with the one register `{x}`.
+#[cfg(not(target_arch = "x86_64"))]
+macro_rules! loops {
+    ($($(#[$doc:meta])* $name:ident = $count:literal: $line:literal;)*) => { $(
+        $(#[$doc])*
+        pub(super) const $name: Loop = {
+            fn run(rounds: u64, _: &mut Buffer) {
+                for _ in 0..rounds {
+                    // SAFETY: one register is changed, which is named; neither memory nor the stack is used.
+                    unsafe {
+                        asm!(".rept 16", $line, ".endr", x = inout(reg) 0_u64 => _, options(nomem, nostack));
+                    }
+                }
+            }
+            Loop { count: $count, run }
+        };
+    )* };
+}
+
+#[cfg(target_arch = "x86_64")]
+loops! {
+    /// Additions of which each needs the result of the one before: one in a cycle on every processor.
+    ADDITIONS = 4: "add rax, 1", "add rax, 1", "add rax, 1", "add rax, 1";
+    /// Multiplications of which each needs the one before.
+    MULTIPLICATIONS = 2: "imul rax, rax", "imul rax, rax";
+    /// Additions of doubles of which each needs the one before.
+    FLOAT_ADDITIONS = 2: "addsd xmm0, xmm0", "addsd xmm0, xmm0";
+    /// Instructions without an operation: no unit limits how many are dispatched.
+    NO_OPERATIONS = 4: "nop", "nop", "nop", "nop";
+    /// Independent additions.
+    INTEGERS = 8: "add rax, 1", "add rcx, 1", "add rdx, 1", "add rsi, 1", "add r8, 1", "add r9, 1", "add r10, 1", "add r11, 1";
+    /// Independent multiplications.
+    MULTIPLIERS = 8: "imul rax, rax", "imul rcx, rcx", "imul rdx, rdx", "imul rsi, rsi", "imul r8, r8", "imul r9, r9",
+        "imul r10, r10", "imul r11, r11";
+    /// Independent loads that hit in the first cache.
+    LOADS = 8: "mov rax, [rdi]", "mov rcx, [rdi + 8]", "mov rdx, [rdi + 16]", "mov rsi, [rdi + 24]", "mov r8, [rdi + 32]",
+        "mov r9, [rdi + 40]", "mov r10, [rdi + 48]", "mov r11, [rdi + 56]";
+    /// Independent stores to one line.
+    STORES = 8: "mov [rdi], rax", "mov [rdi + 8], rax", "mov [rdi + 16], rax", "mov [rdi + 24], rax", "mov [rdi + 32], rax",
+        "mov [rdi + 40], rax", "mov [rdi + 48], rax", "mov [rdi + 56], rax";
+    /// Independent additions of doubles.
+    FLOATS = 8: "addsd xmm0, xmm0", "addsd xmm1, xmm1", "addsd xmm2, xmm2", "addsd xmm3, xmm3", "addsd xmm4, xmm4",
+        "addsd xmm5, xmm5", "addsd xmm6, xmm6", "addsd xmm7, xmm7";
+    /// Independent additions of vectors of integers.
+    VECTORS = 8: "paddd xmm0, xmm0", "paddd xmm1, xmm1", "paddd xmm2, xmm2", "paddd xmm3, xmm3", "paddd xmm4, xmm4",
+        "paddd xmm5, xmm5", "paddd xmm6, xmm6", "paddd xmm7, xmm7";
+}
+
+#[cfg(target_arch = "aarch64")]
+loops! {
+    /// Additions of which each needs the result of the one before: one in a cycle on every processor.
+    ADDITIONS = 1: "add {x}, {x}, #1";
+}
+
+#[cfg(target_arch = "riscv64")]
+loops! {
+    /// Additions of which each needs the result of the one before: one in a cycle on every processor.
+    ADDITIONS = 1: "addi {x}, {x}, 1";
+}
+
+/// Executes a conditional branch for each bit of some words, taken where the bit is 0. Each branch needs the shift before it, which
+/// needs the one before that: a branch is done three cycles after its dispatch.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn branches(words: &[u64]) {
+    if words.is_empty() {
+        return;
+    }
+    // SAFETY: (1) `count` words from `words` on are read, which the slice has, and it has one at least; (2) every register that
+    // changes is named; (3) the stack is not used.
+    unsafe {
+        asm!(
+            ".p2align 6",
+            "2:",
+            "mov rax, [{words}]",
+            "add {words}, 8",
+            ".rept 64",
+            "shr rax, 1",
+            "jnc 3f",
+            "add rdx, 1",
+            "3:",
+            ".endr",
+            "dec {count}",
+            "jnz 2b",
+            words = inout(reg) words.as_ptr() => _,
+            count = inout(reg) words.len() => _,
+            out("rax") _,
+            inout("rdx") 0_u64 => _,
+            options(readonly, nostack),
+        );
+    }
+}
+
+/// Follows two chains in turn with so many other instructions after each load, for so many rounds; returns where they end. Both
+/// loads miss at a time if the window reaches from one to the other.
+///
+/// # Safety
+///
+/// Each address is that of a readable word which holds such an address.
+#[cfg(target_arch = "x86_64")]
+unsafe fn two_misses<const FILLERS: usize>([mut one, mut two]: [u64; 2], rounds: usize) -> [u64; 2] {
+    for _ in 0..rounds {
+        // SAFETY: (1) the caller vouches for both addresses, and for those that are read there; (2) the two registers that change are
+        // named; (3) the stack is not used.
+        unsafe {
+            asm!(
+                "mov {one}, [{one}]", ".rept {fillers}", "nop", ".endr",
+                "mov {two}, [{two}]", ".rept {fillers}", "nop", ".endr",
+                one = inout(reg) one,
+                two = inout(reg) two,
+                fillers = const FILLERS,
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+    }
+    [one, two]
+}
+
+/// A loop of two misses: chains, and rounds. Unsafe for addresses that are not those of links.
+#[cfg(target_arch = "x86_64")]
+pub(super) type TwoMisses = unsafe fn([u64; 2], usize) -> [u64; 2];
+
+/// Declares a table of loops of two misses by their distance.
+#[cfg(target_arch = "x86_64")]
+macro_rules! distances {
+    ($($fillers:literal),+) => { &[$(($fillers, two_misses::<$fillers>)),+] };
+}
+
+/// The instructions from a miss to the next one, and the loop that has so many; the last has no window that reaches so far.
+#[cfg(target_arch = "x86_64")]
+pub(super) const TWO_MISSES: &[(usize, TwoMisses)] = distances!(
+    32, 64, 96, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272, 288, 304, 320, 352, 384, 416, 448, 480,
+    512, 544, 576, 640, 704, 768, 1024
+);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_execute_what_they_say() {
+        let mut buffer = Buffer::default();
+        assert_eq!(ADDITIONS.run(0, &mut buffer), ADDITIONS.count * REPEATED);
+        assert_eq!(ADDITIONS.run(6_400, &mut buffer), 6_400);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn every_loop_ends_and_stores_stay_in_the_buffer() {
+        let mut buffers = [Buffer([5; 8]), Buffer([5; 8]), Buffer([5; 8])];
+        for each in
+            [MULTIPLICATIONS, FLOAT_ADDITIONS, NO_OPERATIONS, INTEGERS, MULTIPLIERS, LOADS, FLOATS, VECTORS]
+        {
+            each.run(1_000, &mut buffers[1]);
+        }
+        assert_eq!(buffers[1].0, [5; 8]);
+        STORES.run(1_000, &mut buffers[1]);
+        assert_eq!(buffers[1].0, [0; 8]);
+        assert_eq!((buffers[0].0, buffers[2].0), ([5; 8], [5; 8]));
+        branches(&[]);
+        branches(&[0, u64::MAX, 5]);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn distances_grow() {
+        assert!(TWO_MISSES.is_sorted_by(|(one, _), (two, _)| one < two));
+    }
+}

@@ -1,0 +1,81 @@
+//! What the kernel takes: page faults and system calls.
+
+use std::hint::black_box;
+
+use super::bench::Bench;
+use super::mapping::{HUGE_BYTES, Mapping, PAGE_BYTES, Pages};
+use super::quantity::Quantity;
+use super::samples::quartile;
+use super::{Found, Lab};
+
+/// Base pages in a huge one.
+const PAGES_IN_HUGE: f64 = (HUGE_BYTES / PAGE_BYTES) as f64;
+/// The memory that a sample touches for the first time: 4,096 base pages, or eight huge ones.
+const TOUCHED_BYTES: usize = 16 << 20;
+/// A first touch of a huge page takes so many times that of a small page at least; less is one of a small page, because the kernel
+/// had no huge one.
+const HUGE_FAULT_LEAST: f64 = 8.0;
+/// System calls in a sample.
+const CALLS: usize = 2_000;
+
+/// Page faults, divided as the model charges them: a minor fault of either size takes `minor-fault`, and the zeroing of its frame
+/// `zero-page` or `zero-huge-page`. Zeroing is proportional to the size.
+pub(super) fn faults(lab: &mut Lab<'_>) -> Found {
+    let bytes = lab.bench.memory_bytes.min(TOUCHED_BYTES);
+    let mut touch = |pages| quartile(&first_touches(&mut lab.bench, bytes, pages));
+    let Some((small, huge)) = touch(Pages::Small).zip(touch(Pages::Huge)) else { return Vec::new() };
+    let Some(zero) = zeroing(small, huge) else { return Vec::new() };
+    vec![
+        (Quantity::MinorFault, vec![small - zero]),
+        (Quantity::ZeroPage, vec![zero]),
+        (Quantity::ZeroHugePage, vec![zero * PAGES_IN_HUGE]),
+    ]
+}
+
+/// Returns the time to zero a base page, by the first touch of a small page and of a huge one: `small = m + z` and
+/// `huge = m + 512 z`. None where no huge page was to be had.
+fn zeroing(small: f64, huge: f64) -> Option<f64> {
+    (huge > HUGE_FAULT_LEAST * small)
+        .then_some((huge - small) / (PAGES_IN_HUGE - 1.0))
+        .filter(|zero| *zero < small)
+}
+
+/// Returns the nanoseconds of a first touch.
+fn first_touches(bench: &mut Bench<'_>, bytes: usize, pages: Pages) -> Vec<f64> {
+    let step = if pages == Pages::Small { PAGE_BYTES } else { HUGE_BYTES };
+    bench.sample(|bench| {
+        // Memory that cannot be had gives no sample.
+        let Ok(mut mapping) = Mapping::new(bytes, pages) else { return f64::NAN };
+        let words = mapping.words_mut();
+        let count = size_of_val(words) / step;
+        let time =
+            bench.time(|_| words.iter_mut().step_by(step / size_of::<u64>()).for_each(|word| *word = 1));
+        time / count as f64
+    })
+}
+
+/// A system call that does nothing.
+pub(super) fn system_call(bench: &mut Bench<'_>) -> Found {
+    let samples = bench.sample(|bench| {
+        let time = bench.time(|_| {
+            (0..CALLS).for_each(|_| {
+                black_box(rustix::process::getppid());
+            });
+        });
+        time / CALLS as f64
+    });
+    vec![(Quantity::SystemCall, samples)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_divided_into_the_kernels_path_and_zeroing() {
+        let zero = zeroing(1_000.0 + 400.0, 1_000.0 + 512.0 * 400.0).expect("huge pages");
+        assert!((zero - 400.0).abs() < 1e-9, "{zero}");
+        assert_eq!(zeroing(1_000.0, 1_000.0), None, "no huge page was to be had");
+        assert_eq!(zeroing(100.0, 512.0 * 400.0), None, "zeroing alone would take longer than the fault");
+    }
+}

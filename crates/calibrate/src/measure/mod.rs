@@ -1,0 +1,198 @@
+//! Micro-benchmarks of this computer.
+//!
+//! A probe is a small piece of work that shows one parameter of the model, repeated in short pieces. [`measure`] runs them all; the
+//! table `PROBES` has a row for each.
+
+mod bench;
+mod caches;
+#[allow(unsafe_code)] // Loads from addresses that memory holds, and nothing else.
+mod chase;
+mod core;
+#[allow(unsafe_code)] // Instructions that no compiler chooses, and nothing else.
+mod instructions;
+mod kernel;
+#[allow(unsafe_code)] // Memory, and nothing else.
+mod mapping;
+mod probe;
+mod quantity;
+mod samples;
+mod steady;
+mod translation;
+#[cfg(target_arch = "x86_64")]
+mod window;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use crate::host::{Cache, Host};
+use bench::Bench;
+use chase::Ring;
+pub use probe::{Glance, Prober};
+pub use quantity::{Measurements, NOISY, Quantity, Steadiness};
+use samples::quartile;
+pub use samples::{Measured, Statistic};
+use steady::Watch;
+
+/// The samples of a probe in one round, by quantity; none of a quantity that could not be measured.
+type Found = Vec<(Quantity, Vec<f64>)>;
+
+/// What probes work with.
+struct Lab<'a> {
+    bench: Bench<'a>,
+    caches: Vec<Cache>,
+    /// A chain through memory that no cache holds.
+    dram: Ring,
+    /// The lower quartiles of the round so far.
+    now: BTreeMap<Quantity, f64>,
+}
+
+/// A probe.
+struct Probe {
+    /// What it measures, for a reader who waits.
+    name: &'static str,
+    run: fn(&mut Lab<'_>) -> Found,
+}
+
+/// All probes, in the order in which they run: some use what earlier ones have found.
+#[rustfmt::skip]
+const PROBES: &[Probe] = &[
+    Probe { name: "cycle time",                 run: |lab| core::cycle(&mut lab.bench) },
+    #[cfg(target_arch = "x86_64")]
+    Probe { name: "widths and units",           run: |lab| core::units(&mut lab.bench) },
+    #[cfg(target_arch = "x86_64")]
+    Probe { name: "mispredictions",             run: |lab| core::misprediction(&mut lab.bench) },
+    Probe { name: "latencies of the caches",    run: caches::latencies },
+    Probe { name: "latency of DRAM",            run: caches::dram },
+    Probe { name: "usable third cache",         run: caches::third_cache },
+    Probe { name: "misses at a time",           run: caches::outstanding },
+    #[cfg(target_arch = "x86_64")]
+    Probe { name: "window",                     run: window::window },
+    Probe { name: "bandwidth of DRAM",          run: caches::bandwidth },
+    Probe { name: "TLBs and walks",             run: translation::tlbs },
+    Probe { name: "page faults",                run: kernel::faults },
+    Probe { name: "system calls",               run: |lab| kernel::system_call(&mut lab.bench) },
+];
+
+/// The memory of the chain that no cache holds, in bytes.
+const DRAM_BYTES: u64 = 256 << 20;
+/// The samples that a probe takes in a round, of a quantity that takes no more than milliseconds.
+const SAMPLES: usize = 10;
+/// The least memory that measurements need.
+pub const LEAST_MEMORY_BYTES: u64 = 8 << 20;
+
+/// The thoroughness of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effort {
+    /// The rounds over all probes, at least 1; one takes a few seconds. What is measured in several rounds is less likely to be measured
+    /// while another program, or another guest of the host, is busy.
+    pub rounds: usize,
+    /// The most memory to take, in bytes, [`LEAST_MEMORY_BYTES`] at least; with 512 MiB and more, DRAM is measured in 256 MiB.
+    pub memory_bytes: u64,
+}
+
+/// A step of a run, for a reader who waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// The number of the round, from 1.
+    pub round: usize,
+    /// The name of the probe that begins.
+    pub probe: &'static str,
+}
+
+/// Measures this computer, which describes itself as `host`. `progress` is told of each probe before it begins; the run ends early, with
+/// what there is, once `is_stopped` says so.
+///
+/// # Errors
+///
+/// The kernel refuses memory.
+pub fn measure(
+    host: &Host,
+    effort: Effort,
+    is_stopped: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(Step),
+) -> io::Result<Measurements> {
+    let memory_bytes = effort.memory_bytes.max(LEAST_MEMORY_BYTES);
+    let mut lab = Lab {
+        bench: Bench::new(SAMPLES, memory_bytes as usize, is_stopped),
+        caches: host.caches.clone(),
+        dram: caches::lines(DRAM_BYTES.min(memory_bytes / 2) as usize)?,
+        now: BTreeMap::new(),
+    };
+    let mut watch = Watch::begin();
+    let mut samples = BTreeMap::<Quantity, Vec<f64>>::new();
+    let mut rounds = 0;
+    while rounds < effort.rounds.max(1) && !lab.bench.is_stopped() {
+        rounds += 1;
+        watch.look(&mut lab.bench, &mut lab.dram);
+        let mut progress = |probe| progress(Step { round: rounds, probe });
+        for (quantity, found) in lab.round(&mut progress) {
+            samples.entry(quantity).or_default().extend(found);
+        }
+    }
+    watch.look(&mut lab.bench, &mut lab.dram);
+    let measured = |(quantity, samples): (Quantity, Vec<f64>)| {
+        Some((quantity, Measured::of(samples, quantity.statistic())?))
+    };
+    Ok(Measurements {
+        values: samples.into_iter().filter_map(measured).collect(),
+        rounds,
+        steadiness: watch.end(&lab.bench),
+        is_partial: lab.bench.is_stopped(),
+    })
+}
+
+impl Lab<'_> {
+    /// Runs every probe once, or as many as there is time for.
+    fn round(&mut self, progress: &mut dyn FnMut(&'static str)) -> Found {
+        let mut all = Found::new();
+        for probe in PROBES {
+            if self.bench.is_stopped() {
+                break;
+            }
+            progress(probe.name);
+            let found = (probe.run)(self);
+            self.now
+                .extend(found.iter().filter_map(|(quantity, samples)| Some((*quantity, quartile(samples)?))));
+            all.extend(found);
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::cpuid::Cpuid;
+
+    const EFFORT: Effort = Effort { rounds: 1, memory_bytes: LEAST_MEMORY_BYTES };
+
+    fn host() -> Host {
+        Host::read(Path::new("/"), &Cpuid::read()).expect("this computer")
+    }
+
+    /// The numbers of one round on a busy host mean nothing; that there are some does.
+    #[test]
+    fn every_probe_runs() {
+        let mut told = Vec::new();
+        let found = measure(&host(), EFFORT, &|| false, &mut |step| told.push(step.probe));
+        let found = found.expect("memory");
+        assert_eq!(told.len(), PROBES.len());
+        assert!(!found.is_partial && found.value(Quantity::Cycle).is_some(), "{found:?}");
+        assert!(
+            found.value(Quantity::Dram).is_some() && found.value(Quantity::SystemCall).is_some(),
+            "{found:?}"
+        );
+        assert!(found.values.values().all(|each| each.value.is_finite() && each.value > 0.0), "{found:?}");
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_keeps_what_it_has() {
+        let begun = std::cell::Cell::new(0);
+        let found = measure(&host(), EFFORT, &|| begun.get() == 2, &mut |_| begun.set(begun.get() + 1));
+        let found = found.expect("memory");
+        assert!(found.is_partial);
+        assert_eq!(found.values.keys().collect::<Vec<_>>(), [&Quantity::Cycle]);
+    }
+}

@@ -1,0 +1,97 @@
+//! A short look at what moves on a shared host: the clock, the third cache, DRAM.
+
+use std::io;
+
+use super::bench::Bench;
+use super::caches::{lines, usable};
+use super::chase::Ring;
+use super::steady::look;
+use crate::host::Host;
+
+/// The sizes at which the third cache is looked at, in bytes; those that a machine's own cache does not have are left out.
+const SIZES: [usize; 5] = [2 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20];
+/// The memory of the chain that no cache holds.
+const DRAM_BYTES: usize = 128 << 20;
+/// Steps of a sample, and samples.
+const STEPS: usize = 4_000;
+
+/// The quantities that a short look shows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Glance {
+    /// The time of a cycle, in nanoseconds.
+    pub cycle_ns: f64,
+    /// The bytes of the third cache that this processor can use; 0 without such a cache.
+    pub third_cache_bytes: f64,
+    /// The time of a load from DRAM, in nanoseconds.
+    pub dram_ns: f64,
+}
+
+impl Glance {
+    /// Returns the movement of the usable third cache to another look: larger over smaller, less 1; 0 if neither shows any.
+    pub fn third_cache_moved(&self, other: &Self) -> f64 {
+        let (one, two) = (self.third_cache_bytes, other.third_cache_bytes);
+        if one == two { 0.0 } else { one.max(two) / one.min(two) - 1.0 }
+    }
+}
+
+/// Chains that are kept for short looks: 190 MiB of memory for a third cache of 32 MiB.
+#[derive(Debug)]
+pub struct Prober {
+    dram: Ring,
+    /// By size in bytes.
+    chains: Vec<(usize, Ring)>,
+}
+
+impl Prober {
+    /// Returns a prober for this computer, which describes itself as `host`.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses memory.
+    pub fn new(host: &Host) -> io::Result<Self> {
+        let third = host.caches.iter().find(|cache| cache.level == 3).map_or(0, |cache| cache.bytes as usize);
+        let sizes = SIZES.into_iter().filter(|bytes| *bytes <= third);
+        let chains = sizes.map(|bytes| Ok((bytes, lines(bytes)?))).collect::<io::Result<_>>()?;
+        Ok(Self { dram: lines(DRAM_BYTES)?, chains })
+    }
+
+    /// Looks at the host for 0.1 to 0.2 s.
+    pub fn probe(&mut self) -> Glance {
+        let mut bench = Bench::new(1, 0, &|| false);
+        let (cycle, dram) = look(&mut bench, &mut self.dram);
+        let mut each = |(bytes, ring): &mut (usize, Ring)| {
+            ring.warm();
+            (*bytes, ring.step(&mut bench, STEPS))
+        };
+        let steps: Vec<(usize, f64)> = self.chains.iter_mut().map(&mut each).collect();
+        // The smallest chain lies in the third cache, and in no nearer one.
+        let hit = steps.first().map_or(0.0, |(_, step)| *step);
+        let dram_ns = dram.unwrap_or(f64::NAN);
+        let third_cache_bytes = usable(&steps, hit, dram_ns);
+        Glance { cycle_ns: cycle.unwrap_or(f64::NAN), third_cache_bytes, dram_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::cpuid::Cpuid;
+
+    #[test]
+    fn movement_has_no_direction() {
+        let glance = |bytes: f64| Glance { cycle_ns: 0.3, third_cache_bytes: bytes, dram_ns: 100.0 };
+        assert_eq!(glance(8.0).third_cache_moved(&glance(10.0)), 0.25);
+        assert_eq!(glance(10.0).third_cache_moved(&glance(8.0)), 0.25);
+        assert_eq!(glance(0.0).third_cache_moved(&glance(0.0)), 0.0);
+        assert_eq!(glance(0.0).third_cache_moved(&glance(1.0)), f64::INFINITY);
+    }
+
+    #[test]
+    fn a_look_shows_the_clock_and_dram() {
+        let host = Host::read(Path::new("/"), &Cpuid::read()).expect("this computer");
+        let glance = Prober::new(&host).expect("memory").probe();
+        assert!(glance.cycle_ns > 0.0 && glance.dram_ns > 0.0, "{glance:?}");
+    }
+}

@@ -1,0 +1,133 @@
+//! The quantities that are measured.
+
+use std::collections::BTreeMap;
+
+use super::samples::{Measured, Statistic};
+
+/// A measured quantity; its unit stands at its row in the table of a machine file's keys.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Quantity {
+    /// The time of a cycle, in nanoseconds.
+    Cycle,
+    /// Instructions dispatched per cycle.
+    Width,
+    /// Instructions between two misses that still overlap.
+    Window,
+    /// Loads that begin per cycle.
+    LoadUnits,
+    /// Stores that begin per cycle.
+    StoreUnits,
+    /// Additions of general registers per cycle.
+    IntegerUnits,
+    /// Multiplications of general registers per cycle.
+    MultiplyUnits,
+    /// Additions of doubles per cycle.
+    FloatUnits,
+    /// Additions of vectors of integers per cycle.
+    VectorUnits,
+    /// Cycles from the end of a mispredicted branch to the dispatch of the right way.
+    Misprediction,
+    /// Cycles of a multiplication.
+    Multiplication,
+    /// Cycles of an addition of doubles.
+    FloatAddition,
+    /// Cycles of a load that hits in the first cache.
+    FirstCache,
+    /// Cycles of a load that hits in the second cache.
+    SecondCache,
+    /// Cycles of a load that hits in the third cache.
+    ThirdCache,
+    /// Bytes of the third cache that this processor can use now.
+    ThirdCacheBytes,
+    /// Nanoseconds of a load from DRAM.
+    Dram,
+    /// Misses that are under way at a time.
+    Outstanding,
+    /// Entries of the first TLB for data, as far as pages of 4 KiB hit in it.
+    FirstTlbReach,
+    /// Entries of the second TLB.
+    SecondTlbReach,
+    /// Cycles of a hit in the second TLB beyond one in the first.
+    SecondTlb,
+    /// Cycles of a page walk whose entries are cached, beyond a hit in the first TLB.
+    Walk,
+    /// Gigabytes read from DRAM per second.
+    ReadBandwidth,
+    /// Gigabytes written to DRAM per second.
+    WriteBandwidth,
+    /// Nanoseconds of a minor fault without zeroing its frame.
+    MinorFault,
+    /// Nanoseconds to zero 4 KiB.
+    ZeroPage,
+    /// Nanoseconds to zero 2 MiB.
+    ZeroHugePage,
+    /// Nanoseconds of a system call that does nothing.
+    SystemCall,
+}
+
+impl Quantity {
+    /// Returns the statistic that stands for samples of the quantity.
+    pub fn statistic(self) -> Statistic {
+        match self {
+            Self::Width
+            | Self::LoadUnits
+            | Self::StoreUnits
+            | Self::IntegerUnits
+            | Self::MultiplyUnits
+            | Self::FloatUnits
+            | Self::VectorUnits => Statistic::Highest,
+            Self::ReadBandwidth | Self::WriteBandwidth => Statistic::UpperQuartile,
+            Self::Window
+            | Self::Outstanding
+            | Self::ThirdCacheBytes
+            | Self::FirstTlbReach
+            | Self::SecondTlbReach => Statistic::Median,
+            _ => Statistic::LowerQuartile,
+        }
+    }
+}
+
+/// The steadiness of the host while it was measured.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Steadiness {
+    /// The movement of the cycle time during the run: largest over least, less 1.
+    pub cycle_moved: f64,
+    /// The movement of the latency of DRAM.
+    pub dram_moved: f64,
+    /// The movement of the instructions that a core executes per cycle: its sibling thread takes a part of them.
+    pub rate_moved: f64,
+    /// The share of the pieces of work in which another thread had the processor.
+    pub disturbed: f64,
+    /// The share of the time that the host of a virtual machine took, if the kernel tells it.
+    pub stolen: f64,
+}
+
+/// The movement beyond which a host is noisy.
+pub const NOISY: f64 = 0.25;
+
+impl Steadiness {
+    /// Returns whether the measurements claim no precision.
+    pub fn is_noisy(&self) -> bool {
+        [self.cycle_moved, self.dram_moved, self.rate_moved].into_iter().any(|moved| moved > NOISY)
+    }
+}
+
+/// The quantities that were measured of a computer.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Measurements {
+    /// The quantities that could be measured.
+    pub values: BTreeMap<Quantity, Measured>,
+    /// The rounds over all probes that were begun.
+    pub rounds: usize,
+    /// The steadiness of the host meanwhile.
+    pub steadiness: Steadiness,
+    /// Whether the run was ended before every probe had run.
+    pub is_partial: bool,
+}
+
+impl Measurements {
+    /// Returns the value of a quantity, if it was measured.
+    pub fn value(&self, quantity: Quantity) -> Option<f64> {
+        self.values.get(&quantity).map(|measured| measured.value)
+    }
+}

@@ -7,6 +7,7 @@ use toml_edit::{DocumentMut, Item, Table, value};
 use crate::host::Host;
 use crate::machine::machine_file;
 use crate::measure::{Measurements, NOISY, Quantity, Steadiness};
+use crate::recalibrated::cache_size;
 
 /// Whether machine files have the key `bandwidth` of `[memory]`.
 const HAS_BANDWIDTH: bool = false;
@@ -125,7 +126,7 @@ fn conditions(measured: &Measurements) -> String {
         [cycle_moved, dram_moved, rate_moved, disturbed, stolen].map(|part| 100.0 * part);
     let mut text = format!(
         "`pagewalk calibrate`, {} rounds. Of times the lower quartile counts, of what a core does per cycle the 95th percentile, of\n\
-         bandwidths the upper quartile, of sizes the median; the spread is the interquartile range over the median. During the run the\n\
+         bandwidths and the window the upper quartile, of sizes the median; the spread is the interquartile range over the median. During the run the\n\
          cycle time moved by {cycle:.0} %, the latency of DRAM by {dram:.0} %, the additions per cycle by {rate:.0} %; another thread \
          had the\nprocessor in {disturbed:.1} % of the samples, and the host of a virtual machine took {stolen:.1} % of the time.\n",
         measured.rounds,
@@ -208,8 +209,7 @@ fn text(row: &Row, measured: &Measurements, document: &DocumentMut) -> Option<St
         Form::Bandwidth => format!("{found:.1} GB/s"),
         Form::CacheBytes => {
             let ways = document.get("caches")?.get("l3")?.get("ways")?.as_integer()?;
-            let unit = 64 * ways;
-            format!("{}KiB", unit * (found / (1024 * unit) as f64).round().max(1.0) as i64)
+            cache_size(found, ways)
         }
     })
 }

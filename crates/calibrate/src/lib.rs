@@ -12,6 +12,7 @@ mod cpuid;
 mod host;
 mod machine;
 mod measure;
+mod recalibrated;
 mod tlbs;
 
 pub use calibrated::calibrated_file;
@@ -22,4 +23,5 @@ pub use measure::{
     Effort, Glance, LEAST_MEMORY_BYTES, Measured, Measurements, NOISY, Prober, Quantity, Statistic,
     Steadiness, Step, measure,
 };
+pub use recalibrated::recalibrated;
 pub use tlbs::{Array, Pages, Tlbs};

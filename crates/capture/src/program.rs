@@ -105,6 +105,7 @@ pub struct Program {
     frontend: Frontend,
     wants_blocks: bool,
     stdout_to_stderr: bool,
+    is_silent: bool,
     engine_options: Vec<OsString>,
     install: Install,
     stop: Stop,
@@ -121,6 +122,7 @@ impl Program {
             frontend: Frontend::default(),
             wants_blocks: false,
             stdout_to_stderr: false,
+            is_silent: false,
             engine_options: Vec::new(),
             install: Install::find(),
             stop: Stop::default(),
@@ -147,6 +149,13 @@ impl Program {
     #[must_use]
     pub fn stdout_to_stderr(mut self, redirect: bool) -> Self {
         self.stdout_to_stderr = redirect;
+        self
+    }
+
+    /// Gives the program `/dev/null` in place of each of its standard streams.
+    #[must_use]
+    pub fn silent(mut self, is_silent: bool) -> Self {
+        self.is_silent = is_silent;
         self
     }
 
@@ -326,6 +335,9 @@ impl Program {
             let stderr = std::io::stderr().as_fd().try_clone_to_owned();
             command
                 .stdout(Stdio::from(stderr.map_err(|e| CaptureError::io("duplicating standard error", e))?));
+        }
+        if self.is_silent {
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         }
         end.inherit_into(&mut command);
         Ok(command)

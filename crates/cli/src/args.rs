@@ -68,6 +68,8 @@ pub(crate) enum Command {
     Machines(MachinesArguments),
     /// Measure this computer, and write a machine file of it.
     Calibrate(CalibrateArguments),
+    /// Compare predicted times of programs with those that they take on this computer.
+    Validate(ValidateArguments),
     /// List the built-in workloads, their parameters and presets.
     Workloads,
     /// Reproduce a paper's figures beside the published ones; exit 1 if a gate fails.
@@ -479,6 +481,44 @@ pub(crate) struct CalibrateArguments {
     /// of DRAM.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = bytes)]
     pub(crate) memory: u64,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each program runs here, between two short looks at the clock, the third cache and DRAM, and then on the machine, with what the looks have
+shown in place of the machine's own. Where the usable third cache moved by more than a quarter between them, the run is repeated, and in
+the end does not count. The error of a ratio r is max(r, 1/r) - 1.
+
+EXAMPLES:
+  pagewalk calibrate -o here.toml
+  pagewalk validate --machine here.toml
+  pagewalk validate --machine here.toml --ablate gzip quicksort chase-256
+  pagewalk validate --machine here.toml -- sort words.txt")]
+pub(crate) struct ValidateArguments {
+    /// The names of programs; without any, all of them.
+    #[arg(value_name = "PROGRAM", conflicts_with = "command")]
+    pub(crate) programs: Vec<String>,
+    /// Your own program and its arguments, after `--`; both run silently.
+    #[arg(last = true, value_name = "COMMAND ARGS")]
+    pub(crate) command: Vec<OsString>,
+    /// The machine to judge, a file of `pagewalk calibrate` as a rule; without it, this computer is measured first, for 20 s or so.
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) machine: Option<OsString>,
+    /// Take the machine as it is, whatever clock, third cache and DRAM do meanwhile.
+    #[arg(long)]
+    pub(crate) fixed: bool,
+    /// Also show the errors without each ingredient of the core model.
+    #[arg(long)]
+    pub(crate) ablate: bool,
+    /// The runs of each program on this computer, of which the shortest counts.
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) runs: u32,
+    /// List the programs.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// The format of standard output.
+    #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
+    pub(crate) format: FormatArgument,
 }
 
 #[derive(Debug, Args)]

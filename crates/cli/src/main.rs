@@ -18,6 +18,7 @@ mod riscv;
 mod run;
 mod say;
 mod trace;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::Machines(arguments) => list::machines(&arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
+        Command::Validate(arguments) => validate::validate(&arguments),
         Command::Workloads => list::workloads(),
         Command::Paper(arguments) => paper::paper(&arguments),
         Command::Riscv(arguments) => riscv::riscv(&arguments),

@@ -10,6 +10,7 @@ mod errors;
 mod faults;
 mod fs;
 mod guard;
+mod measured;
 mod missing;
 mod mounted;
 mod observed;

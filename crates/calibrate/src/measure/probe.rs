@@ -27,6 +27,16 @@ pub struct Glance {
 }
 
 impl Glance {
+    /// Returns what lies between this look and another: the mean of each quantity.
+    #[must_use]
+    pub fn middle(&self, other: &Self) -> Self {
+        Self {
+            cycle_ns: (self.cycle_ns + other.cycle_ns) / 2.0,
+            third_cache_bytes: (self.third_cache_bytes + other.third_cache_bytes) / 2.0,
+            dram_ns: (self.dram_ns + other.dram_ns) / 2.0,
+        }
+    }
+
     /// Returns the movement of the usable third cache to another look: larger over smaller, less 1; 0 if neither shows any.
     pub fn third_cache_moved(&self, other: &Self) -> f64 {
         let (one, two) = (self.third_cache_bytes, other.third_cache_bytes);
@@ -86,6 +96,7 @@ mod tests {
         assert_eq!(glance(10.0).third_cache_moved(&glance(8.0)), 0.25);
         assert_eq!(glance(0.0).third_cache_moved(&glance(0.0)), 0.0);
         assert_eq!(glance(0.0).third_cache_moved(&glance(1.0)), f64::INFINITY);
+        assert_eq!(glance(8.0).middle(&glance(10.0)), glance(9.0));
     }
 
     #[test]

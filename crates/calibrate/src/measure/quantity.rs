@@ -76,12 +76,11 @@ impl Quantity {
             | Self::MultiplyUnits
             | Self::FloatUnits
             | Self::VectorUnits => Statistic::Highest,
-            Self::ReadBandwidth | Self::WriteBandwidth => Statistic::UpperQuartile,
-            Self::Window
-            | Self::Outstanding
-            | Self::ThirdCacheBytes
-            | Self::FirstTlbReach
-            | Self::SecondTlbReach => Statistic::Median,
+            // A sibling thread takes half of the window, too.
+            Self::ReadBandwidth | Self::WriteBandwidth | Self::Window => Statistic::UpperQuartile,
+            Self::Outstanding | Self::ThirdCacheBytes | Self::FirstTlbReach | Self::SecondTlbReach => {
+                Statistic::Median
+            }
             _ => Statistic::LowerQuartile,
         }
     }

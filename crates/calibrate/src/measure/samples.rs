@@ -18,7 +18,7 @@ pub struct Measured {
 pub enum Statistic {
     /// The lower quartile, for a time: other programs and other guests of a host only add to it.
     LowerQuartile,
-    /// The upper quartile, for a bandwidth, from which they only take.
+    /// The upper quartile, for a bandwidth or a window, from which they only take.
     UpperQuartile,
     /// The 95th percentile, for what a core does per cycle: its sibling thread, whose programs may be another guest's, takes up to half
     /// of that for seconds.

@@ -1,0 +1,217 @@
+//! `pagewalk validate`: predicted time against the stopwatch.
+//!
+//! Each program runs on this computer between two short looks at its clock, its third cache and DRAM, and then on the simulated machine,
+//! with what the looks have shown in place of the machine's own. A run whose looks differ does not count, and is repeated.
+
+mod judge;
+mod native;
+mod predict;
+mod programs;
+mod show;
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use pagewalk_calibrate::{Cpuid, Glance, Host, Prober, calibrated_file, recalibrated};
+use pagewalk_sim::spec::{self, MachineSpec};
+
+use crate::args::{FormatArgument, ValidateArguments};
+use crate::calibrate::measured;
+use crate::ending::{self, Early, Interrupted};
+use crate::exit::Done;
+use crate::list::HERE;
+use crate::run::print;
+use crate::say::{Steps, note};
+use judge::{Class, error};
+use native::Native;
+use predict::{INGREDIENTS, machines, predict};
+use programs::{Entry, Folder, Runnable, chosen};
+use show::{LeftOut, Row, Validation};
+
+/// The largest movement of the usable third cache between two looks with which a run counts.
+const MOVED: f64 = 0.25;
+/// How often a run that does not count is repeated.
+const TRIES: usize = 4;
+/// The rounds of the calibration that comes first, without `--machine`.
+const ROUNDS: usize = 10;
+/// The memory of that calibration.
+const MEMORY: u64 = 1 << 30;
+/// The size of a page that a minor fault brings.
+const PAGE_BYTES: f64 = 4096.0;
+
+/// Runs the command `validate`.
+pub(crate) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Done> {
+    if arguments.list {
+        print(&list())?;
+        return Ok(Done::Well);
+    }
+    let entries = chosen(&arguments.programs)?;
+    ending::watch()?;
+    let host = Host::read(Path::new("/"), &Cpuid::read())?;
+    let machine = machine(arguments, &host)?;
+    let prober = Prober::new(&host).context("cannot get memory to look at the third cache")?;
+    let folder = Folder::new()?;
+    let mut left_out = Vec::new();
+    let programs = match arguments.command.split_first() {
+        Some((program, rest)) => vec![Runnable::of_user(program, rest)],
+        None => runnable(&folder, &entries, &mut left_out),
+    };
+    let mut judge = Judge { prober, machine, arguments };
+    let rows = judge.rows(&programs, &mut left_out);
+    let early = Early::asked(ending::stop(), None);
+    if rows.is_empty() {
+        return Err(nothing(early, &left_out));
+    }
+    let result = Validation::new(judge.machine.name, rows, left_out, early.is_some());
+    print(&match arguments.format {
+        FormatArgument::Json => result.to_json(),
+        FormatArgument::Table => result.to_table(),
+    })?;
+    Ok(early.map_or(Done::Well, |early| {
+        early.tell(format_args!("this result"));
+        early.done()
+    }))
+}
+
+/// Returns the programs that can be started; the others are left out.
+fn runnable(folder: &Folder, entries: &[&Entry], left_out: &mut Vec<LeftOut>) -> Vec<Runnable> {
+    let each = |entry: &&Entry| match entry.missing() {
+        Some(why) => Err(LeftOut { program: entry.name.to_owned(), reason: why }),
+        None => folder.runnable(entry).map_err(|error| left(entry.name, &error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        match each(entry) {
+            Ok(program) => found.push(program),
+            Err(left) => left_out.push(left),
+        }
+    }
+    found
+}
+
+/// Returns why there is no result.
+fn nothing(early: Option<Early>, left_out: &[LeftOut]) -> anyhow::Error {
+    match (early, left_out.first()) {
+        (Some(early), _) => anyhow::Error::new(Interrupted(early)).context("there is no result yet"),
+        (None, Some(LeftOut { program, reason })) => {
+            anyhow!("no program could be judged; {program}: {reason}")
+        }
+        (None, None) => anyhow!("there is no program to judge by"),
+    }
+}
+
+fn left(program: &str, error: &anyhow::Error) -> LeftOut {
+    LeftOut { program: program.to_owned(), reason: format!("{error:#}") }
+}
+
+/// Returns the programs that there are, and those that cannot be had here.
+fn list() -> String {
+    let mut text = String::new();
+    for entry in programs::PROGRAMS {
+        let missing = entry.missing().map(|why| format!("  (skipped: {why})")).unwrap_or_default();
+        let _ = writeln!(text, "{:<14} {}{missing}", entry.name, entry.shown());
+    }
+    text
+}
+
+/// A machine file.
+struct Machine {
+    name: String,
+    /// The complete text, as `pagewalk machines show` prints it.
+    text: String,
+}
+
+/// Returns the machine that is judged: the one that is named, or this computer after a short calibration.
+fn machine(arguments: &ValidateArguments, host: &Host) -> anyhow::Result<Machine> {
+    if let Some(machine) = &arguments.machine {
+        return Ok(Machine {
+            name: spec::load_all(std::slice::from_ref(machine))?[0].name.clone(),
+            text: spec::show(machine)?,
+        });
+    }
+    note!("measuring this computer; --machine FILE takes a file of `pagewalk calibrate` instead");
+    let measured = measured(host, ROUNDS, MEMORY)?;
+    ending::go_on()?;
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let file = folder.path().join("here.toml");
+    std::fs::write(&file, calibrated_file(host, HERE, &measured)).context("cannot write the machine file")?;
+    let text = spec::show(file)?;
+    Ok(Machine { name: HERE.to_owned(), text })
+}
+
+/// What judges a machine by programs.
+struct Judge<'a> {
+    prober: Prober,
+    machine: Machine,
+    arguments: &'a ValidateArguments,
+}
+
+impl Judge<'_> {
+    /// Runs programs, until the command is to end; those that fail are left out.
+    fn rows(&mut self, programs: &[Runnable], left_out: &mut Vec<LeftOut>) -> Vec<Row> {
+        let (steps, mut rows) = (Steps::new(), Vec::new());
+        for (program, number) in programs.iter().zip(1..) {
+            steps.show(format_args!("{number} of {}: {}", programs.len(), program.name));
+            match self.row(program) {
+                Ok(row) => rows.push(row),
+                Err(_) if ending::stop().requested().is_some() => break,
+                Err(error) => left_out.push(left(&program.name, &error)),
+            }
+        }
+        rows
+    }
+
+    /// Runs a program here and on the machine.
+    fn row(&mut self, program: &Runnable) -> anyhow::Result<Row> {
+        let (native, before, after) = self.native(program)?;
+        let moved = before.third_cache_moved(&after);
+        let void = (moved > MOVED).then(|| format!("the usable third cache moved by {:.0} %", 100.0 * moved));
+        let spec = self.spec(&before.middle(&after))?;
+        let predictions = predict(program, &machines(&spec, self.arguments.ablate))?;
+        let whole = predictions[0];
+        let errors = predictions[1..].iter().map(|predicted| error(predicted.cpu_ns, native.cpu_ns));
+        Ok(Row {
+            program: program.name.clone(),
+            class: Class::of(whole.memory_share, native.minor_faults as f64 * PAGE_BYTES),
+            measured_ns: native.cpu_ns,
+            predicted_ns: whole.cpu_ns,
+            error: error(whole.cpu_ns, native.cpu_ns),
+            measured_faults: native.minor_faults,
+            predicted_faults: whole.minor_faults,
+            void,
+            without: INGREDIENTS.iter().map(|ingredient| ingredient.name).zip(errors).collect(),
+        })
+    }
+
+    /// Returns the least time of several runs, and the looks before and after them: the first try that counts, or the last one.
+    fn native(&mut self, program: &Runnable) -> anyhow::Result<(Native, Glance, Glance)> {
+        let mut before = self.prober.probe();
+        for rest in (0..TRIES).rev() {
+            let native = native::least(program, self.arguments.runs as usize)?;
+            let after = self.prober.probe();
+            if rest == 0 || before.third_cache_moved(&after) <= MOVED {
+                return Ok((native, before, after));
+            }
+            before = after;
+        }
+        unreachable!("the last try returns")
+    }
+
+    /// Returns the machine, with what a look has shown in place of its own.
+    fn spec(&self, glance: &Glance) -> anyhow::Result<MachineSpec> {
+        let text = match self.arguments.fixed {
+            true => self.machine.text.clone(),
+            false => recalibrated(&self.machine.text, glance)?,
+        };
+        Ok(spec::parse(&text, &self.machine.name)?)
+    }
+}
+
+impl Runnable {
+    fn of_user(program: &OsString, arguments: &[OsString]) -> Self {
+        let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
+        Self { name, path: program.clone(), arguments: arguments.to_vec() }
+    }
+}

@@ -1,0 +1,113 @@
+//! A program on this computer, by its own clock.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+use super::programs::Runnable;
+use crate::ending;
+
+/// How often it is looked whether the program has ended, or is to end.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// The cost of a run of a program and of all processes that it waited for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Native {
+    /// Time of processors in user mode and in the kernel, in nanoseconds.
+    pub(super) cpu_ns: f64,
+    /// Page faults that needed no device.
+    pub(super) minor_faults: u64,
+}
+
+/// Runs a program so many times, silently; returns the least time of them, and the least faults.
+///
+/// # Errors
+///
+/// The program cannot be started, fails, or the command is to end.
+pub(super) fn least(program: &Runnable, runs: usize) -> anyhow::Result<Native> {
+    let mut least: Option<Native> = None;
+    for _ in 0..runs.max(1) {
+        let run = run(program)?;
+        least = Some(least.map_or(run, |before| Native {
+            cpu_ns: before.cpu_ns.min(run.cpu_ns),
+            minor_faults: before.minor_faults.min(run.minor_faults),
+        }));
+    }
+    least.context("no run")
+}
+
+fn run(program: &Runnable) -> anyhow::Result<Native> {
+    let name = program.path.to_string_lossy().into_owned();
+    let before = children()?;
+    let mut command = Command::new(&program.path);
+    command.args(&program.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+    let status = wait(child)?;
+    if let Some(signal) = status.signal() {
+        ending::go_on()?;
+        bail!("{name} was killed by signal {signal}");
+    }
+    if !status.success() {
+        bail!("{name} failed with exit code {}; its time is that of a failure", status.code().unwrap_or(-1));
+    }
+    let after = children()?;
+    let cpu = |usage: &Usage| nanoseconds(usage.user_time()) + nanoseconds(usage.system_time());
+    let faults = |usage: &Usage| u64::try_from(usage.minor_page_faults()).unwrap_or(0);
+    Ok(Native { cpu_ns: cpu(&after) - cpu(&before), minor_faults: faults(&after) - faults(&before) })
+}
+
+/// Waits for a program; kills it if the command is to end.
+fn wait(mut child: Child) -> anyhow::Result<std::process::ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait().context("cannot wait for a program")? {
+            return Ok(status);
+        }
+        if let Err(interrupted) = ending::go_on() {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(interrupted);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Returns what all children that were waited for have used.
+fn children() -> anyhow::Result<Usage> {
+    getrusage(UsageWho::RUSAGE_CHILDREN).context("the system does not tell what programs have used")
+}
+
+fn nanoseconds(time: TimeVal) -> f64 {
+    time.tv_sec() as f64 * 1e9 + time.tv_usec() as f64 * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Runnable {
+        let arguments = ["-c", script].map(Into::into).into();
+        Runnable { name: "sh".into(), path: "/bin/sh".into(), arguments }
+    }
+
+    #[test]
+    fn a_program_and_its_children_are_counted() {
+        let one = least(&shell("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"), 1).expect("it runs");
+        assert!(one.cpu_ns > 0.0 && one.minor_faults > 0, "{one:?}");
+        let child = "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; true";
+        let two = least(&shell(child), 1).expect("it runs");
+        assert!(two.minor_faults > one.minor_faults, "{two:?} {one:?}");
+    }
+
+    #[test]
+    fn a_program_that_fails_has_no_time() {
+        let error = |script| least(&shell(script), 1).expect_err("it fails").to_string();
+        assert!(error("exit 3").contains("exit code 3"), "{}", error("exit 3"));
+        assert!(error("kill -9 $$").contains("signal 9"), "{}", error("kill -9 $$"));
+        let none = Runnable { name: "none".into(), path: "/none".into(), arguments: vec![] };
+        assert!(least(&none, 1).expect_err("it is not there").to_string().contains("cannot start /none"));
+    }
+}

@@ -1,0 +1,273 @@
+//! The programs by which time is judged: small ones that are compiled here, and those of Debian's packages.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+/// A program, and how it is got.
+pub(super) struct Entry {
+    /// The name by which a user asks for it.
+    pub(super) name: &'static str,
+    from: From,
+    /// The arguments; `TEXT`, `DATA` and `SOURCE` are the files that [`Folder`] makes.
+    arguments: &'static [&'static str],
+}
+
+enum From {
+    /// A C program of this repository, by its text.
+    C(&'static str),
+    /// An executable of the system.
+    System(&'static str),
+}
+
+const fn c(name: &'static str, source: &'static str, arguments: &'static [&'static str]) -> Entry {
+    Entry { name, from: From::C(source), arguments }
+}
+
+const fn system(name: &'static str, path: &'static str, arguments: &'static [&'static str]) -> Entry {
+    Entry { name, from: From::System(path), arguments }
+}
+
+const CHASE: &str = include_str!("../../programs/chase.c");
+const INDEPENDENT: &str = include_str!("../../programs/independent.c");
+const QUICKSORT: &str = include_str!("../../programs/quicksort.c");
+const STREAM: &str = include_str!("../../programs/stream.c");
+const MATRIX: &str = include_str!("../../programs/matrix.c");
+const JOIN: &str = include_str!("../../programs/join.c");
+const TREE: &str = include_str!("../../programs/tree.c");
+const SIEVE: &str = include_str!("../../programs/sieve.c");
+const INTERPRET: &str = include_str!("../../programs/interpret.c");
+const GUPS: &str = include_str!("../../../capture/programs/gups.c");
+const BTREE: &str = include_str!("../../../capture/programs/btree.c");
+const BFS: &str = include_str!("../../../capture/programs/bfs.c");
+const MATCH: &str = include_str!("../../../capture/programs/match.c");
+const RANDOM: &str = include_str!("../../../capture/programs/random.h");
+
+/// The programs; each takes 0.1 to 0.5 s on a core of 3 GHz.
+#[rustfmt::skip]
+pub(super) const PROGRAMS: &[Entry] = &[
+    c("chase-1", CHASE, &["1", "5000000"]),
+    c("chase-8", CHASE, &["8", "1000000"]),
+    c("chase-256", CHASE, &["256", "500000"]),
+    c("independent", INDEPENDENT, &["256", "2000000"]),
+    c("quicksort", QUICKSORT, &["800000"]),
+    c("stream", STREAM, &["64", "2"]),
+    c("matrix", MATRIX, &["600"]),
+    c("join-small", JOIN, &["20000", "5000000"]),
+    c("join", JOIN, &["4000000", "1000000"]),
+    c("tree-small", TREE, &["20000", "600000"]),
+    c("tree", TREE, &["150000", "150000"]),
+    c("sieve", SIEVE, &["100000", "300"]),
+    c("interpret", INTERPRET, &["15000000"]),
+    c("gups", GUPS, &["256", "4"]),
+    c("btree", BTREE, &["300", "300"]),
+    c("bfs", BFS, &["17", "16", "2"]),
+    c("match", MATCH, &["500", "400"]),
+    system("sort", "/usr/bin/sort", &["--parallel=1", "TEXT"]),
+    system("gzip", "/usr/bin/gzip", &["-c", "TEXT"]),
+    system("bzip2", "/usr/bin/bzip2", &["-c", "DATA"]),
+    system("xz", "/usr/bin/xz", &["-1", "-T1", "-c", "DATA"]),
+    system("md5sum", "/usr/bin/md5sum", &["TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT"]),
+    system("sha256sum", "/usr/bin/sha256sum", &["TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT"]),
+    system("awk", "/usr/bin/awk", &["{ sum += $1; count[$2]++ } END { print sum, length(count) }", "TEXT"]),
+    system("grep", "/usr/bin/grep", &["-c", "-E", "(abc7|7f).*9$", "TEXT"]),
+    system("perl", "/usr/bin/perl", &["-e", "my %h; $h{$_ * 7919 % 100003} += $_ for 1 .. 300000; print scalar keys %h"]),
+    system("perl-text", "/usr/bin/perl", &["-ne", "$n++ while /[0-9a-f]{4}/g; END { print $n }", "DATA"]),
+    system("python", "/usr/bin/python3", &["-c", "d = {}\nfor i in range(400000): d[i * 7919 % 100003] = i\nprint(len(d))"]),
+    system("python-class", "/usr/bin/python3", &["-c", "class A:\n  def f(self, x): return x + 1\na = A(); x = 0\nfor i in range(800000): x = a.f(x)\nprint(x)"]),
+    system("sqlite", "/usr/bin/sqlite3", &[":memory:", "create table t(a integer primary key, b); insert into t select value, value * 7919 % 100003 from generate_series(1, 150000); create index i on t(b); select sum(b) from t where b % 7 = 3;"]),
+    system("tclsh", "/usr/bin/tclsh", &["SCRIPT"]),
+    system("bc", "/usr/bin/bc", &["-q", "SUMS"]),
+    system("jq", "/usr/bin/jq", &["-n", "[range(150000) | . * 3 % 7919] | sort | unique | length"]),
+    system("compiler", "/usr/bin/gcc", &["-O2", "-S", "-o", "/dev/null", "SOURCE"]),
+];
+
+/// A program that can be started.
+#[derive(Clone, Debug)]
+pub(super) struct Runnable {
+    pub(super) name: String,
+    pub(super) path: OsString,
+    pub(super) arguments: Vec<OsString>,
+}
+
+impl Entry {
+    /// Returns why the program cannot be had here, if it cannot.
+    pub(super) fn missing(&self) -> Option<String> {
+        match self.from {
+            From::C(_) => {
+                (!Path::new(COMPILER).exists()).then(|| format!("there is no {COMPILER} to compile it"))
+            }
+            From::System(path) => (!Path::new(path).exists()).then(|| format!("there is no {path}")),
+        }
+    }
+
+    /// Returns what a user would type, for a list.
+    pub(super) fn shown(&self) -> String {
+        let path = match self.from {
+            From::C(_) => self.name.split_once('-').map_or(self.name, |(program, _)| program),
+            From::System(path) => path,
+        };
+        let words = self.arguments.iter().map(|word| word.escape_debug().to_string());
+        std::iter::once(path.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The C compiler that the system has.
+const COMPILER: &str = "/usr/bin/cc";
+
+/// A folder with what programs need; it is removed in the end.
+pub(super) struct Folder(tempfile::TempDir);
+
+/// The lines of the text, and of the smaller one.
+const LINES: u64 = 150_000;
+const FEWER_LINES: u64 = 25_000;
+
+impl Folder {
+    /// Makes the folder and its files.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be written.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("pagewalk-validate-").tempdir();
+        let folder = Self(folder.context("cannot make a folder for programs")?);
+        let files = [
+            ("TEXT", text(LINES)),
+            ("DATA", text(FEWER_LINES)),
+            ("SCRIPT", "set s 0; for {set i 0} {$i < 400000} {incr i} {set s [expr {($s + $i * 3) % 10007}]}; puts $s\n".to_owned()),
+            ("SUMS", "s = 0; for (i = 1; i < 200000; i++) s += i % 7 * i; s\nquit\n".to_owned()),
+            ("SOURCE", source()),
+            ("random.h", RANDOM.to_owned()),
+        ];
+        for (name, content) in files {
+            let path = folder.path(if name == "SOURCE" { "SOURCE.c" } else { name });
+            fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Returns a program that can be started, compiled if it is one of this repository.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be compiled.
+    pub(super) fn runnable(&self, entry: &Entry) -> anyhow::Result<Runnable> {
+        let path = match entry.from {
+            From::C(source) => self.compiled(entry.name, source)?.into(),
+            From::System(path) => path.into(),
+        };
+        let word = |word: &&str| match *word {
+            "SOURCE" => self.path("SOURCE.c").into(),
+            "TEXT" | "DATA" | "SCRIPT" | "SUMS" => self.path(word).into(),
+            other => other.into(),
+        };
+        Ok(Runnable {
+            name: entry.name.to_owned(),
+            path,
+            arguments: entry.arguments.iter().map(word).collect(),
+        })
+    }
+
+    fn compiled(&self, name: &str, source: &str) -> anyhow::Result<PathBuf> {
+        let program = self.path(name);
+        let mut compiler = Command::new(COMPILER);
+        compiler.args(["-O2", "-x", "c", "-o"]).arg(&program).arg("-").current_dir(self.0.path());
+        let mut child =
+            compiler.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cannot start cc")?;
+        let source = source.replace("../../capture/programs/random.h", "random.h");
+        let source = source.replace("#include \"random.h\"", RANDOM);
+        child
+            .stdin
+            .take()
+            .context("a pipe to cc")?
+            .write_all(source.as_bytes())
+            .context("cannot write to cc")?;
+        let ended = child.wait_with_output().context("cannot wait for cc")?;
+        if !ended.status.success() {
+            bail!("cc cannot compile {name}: {}", String::from_utf8_lossy(&ended.stderr).trim());
+        }
+        Ok(program)
+    }
+}
+
+/// Lines of a number and a word, each repeated after a while.
+fn text(lines: u64) -> String {
+    let line =
+        |i: u64| format!("{} {}\n", i * 7_919 % 100_003, format!("abc{:x}", i * 31_337 % 65_536).repeat(3));
+    (0..lines).map(line).collect()
+}
+
+/// A C file of many small functions.
+fn source() -> String {
+    let function = |i: u32| {
+        format!(
+            "int f{i}(int x, int y) {{ int s = {i}; for (int i = 0; i < x; i++) {{ if (y & 1) s += i * y; else s ^= y >> 1; y = s + {}; \
+             switch (y % 5) {{ case 0: s++; break; case 3: s -= x; break; default: y++; }} }} return s; }}\n",
+            i * 3
+        )
+    };
+    (0..120).map(function).collect()
+}
+
+/// Returns the programs that a user asks for by name; all of them for no names.
+///
+/// # Errors
+///
+/// A name is unknown.
+pub(super) fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Entry>> {
+    let mut chosen = Vec::new();
+    for name in names {
+        let Some(entry) = PROGRAMS.iter().find(|entry| entry.name == name) else {
+            let known: Vec<&str> = PROGRAMS.iter().map(|entry| entry.name).collect();
+            bail!(
+                "there is no program `{name}` to validate by; there are {}; or write your own after `--`",
+                known.join(", ")
+            );
+        };
+        chosen.push(entry);
+    }
+    Ok(if names.is_empty() { PROGRAMS.iter().collect() } else { chosen })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn there_are_enough_programs_and_each_has_a_name_of_its_own() {
+        let names: BTreeSet<_> = PROGRAMS.iter().map(|entry| entry.name).collect();
+        assert!(names.len() >= 24 && names.len() == PROGRAMS.len(), "{names:?}");
+    }
+
+    #[test]
+    fn programs_are_chosen_by_name() {
+        let names = |names: &[&str]| -> Vec<String> { names.iter().map(|&name| name.to_owned()).collect() };
+        let found = chosen(&names(&["sort", "gups"])).expect("both are known");
+        assert_eq!(found.iter().map(|entry| entry.name).collect::<Vec<_>>(), ["sort", "gups"]);
+        assert_eq!(chosen(&[]).expect("all").len(), PROGRAMS.len());
+        let error = chosen(&names(&["sort", "none"])).err().expect("it is unknown").to_string();
+        assert!(error.starts_with("there is no program `none`") && error.contains("gups"), "{error}");
+    }
+
+    #[test]
+    fn every_program_of_this_repository_compiles() {
+        let folder = Folder::new().expect("a folder");
+        for entry in PROGRAMS.iter().filter(|entry| matches!(entry.from, From::C(_))) {
+            if let Some(why) = entry.missing() {
+                return println!("skipped: {why}");
+            }
+            let runnable = folder.runnable(entry).expect("it compiles");
+            assert!(Path::new(&runnable.path).exists(), "{}", entry.name);
+        }
+    }
+}

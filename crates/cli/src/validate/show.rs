@@ -1,0 +1,184 @@
+//! The result of a validation, as a table and as a document.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::judge::{Class, Errors};
+
+/// A validation.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct Validation {
+    pub(super) schema: u32,
+    /// The name of the machine whose predictions are judged.
+    pub(super) machine: String,
+    pub(super) programs: Vec<Row>,
+    /// Programs that could not be judged, and why.
+    pub(super) left_out: Vec<LeftOut>,
+    /// Errors by class, and of all programs; of those that count.
+    pub(super) summary: BTreeMap<&'static str, Errors>,
+    /// Errors without each ingredient of the core model, of all programs that count.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) ablations: BTreeMap<&'static str, Errors>,
+    /// Whether the command was ended before all programs had run.
+    pub(super) partial: bool,
+}
+
+/// A program's row.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) program: String,
+    pub(super) class: Class,
+    pub(super) measured_ns: f64,
+    pub(super) predicted_ns: f64,
+    pub(super) error: f64,
+    pub(super) measured_faults: u64,
+    pub(super) predicted_faults: u64,
+    /// Why the row does not count, if it does not.
+    pub(super) void: Option<String>,
+    /// Errors without each ingredient.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) without: BTreeMap<&'static str, f64>,
+}
+
+/// A program that could not be judged.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct LeftOut {
+    pub(super) program: String,
+    pub(super) reason: String,
+}
+
+impl Validation {
+    /// Returns the result of rows, with their summaries.
+    pub(super) fn new(machine: String, programs: Vec<Row>, left_out: Vec<LeftOut>, partial: bool) -> Self {
+        let counted = || programs.iter().filter(|row| row.void.is_none());
+        let of_class =
+            |class: Class| Errors::of(counted().filter(|row| row.class == class).map(|row| row.error));
+        let classes = [Class::CoreBound, Class::MemoryBound, Class::ThirdCache];
+        let by_class = classes.into_iter().map(|class| (class.name(), of_class(class)));
+        let all = [("all", Errors::of(counted().map(|row| row.error)))];
+        let summary = by_class.chain(all).filter_map(|(name, errors)| Some((name, errors?))).collect();
+        let names: Vec<&'static str> =
+            programs.first().map_or_else(Vec::new, |row| row.without.keys().copied().collect());
+        let without =
+            |name: &'static str| Errors::of(counted().filter_map(|row| row.without.get(name).copied()));
+        let ablations = names.into_iter().filter_map(|name| Some((name, without(name)?))).collect();
+        Self { schema: 1, machine, programs, left_out, summary, ablations, partial }
+    }
+
+    /// Returns the document of `--format json`.
+    pub(super) fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self).expect("numbers and texts");
+        text + "\n"
+    }
+
+    /// Returns the table for a reader.
+    pub(super) fn to_table(&self) -> String {
+        let mut text = format!("Time on {} against the stopwatch, user and system, in ms\n\n", self.machine);
+        let _ = writeln!(
+            text,
+            "{:<14} {:<13} {:>9} {:>9} {:>7} {:>8} {:>9} {:>9}",
+            "program", "class", "measured", "predicted", "ratio", "error", "faults", "predicted"
+        );
+        self.programs.iter().for_each(|row| text += &row.line());
+        text += "\nerrors           programs  median    worst\n";
+        let errors = self.summary.iter().map(|(name, errors)| ((*name).to_owned(), errors));
+        let without = self.ablations.iter().map(|(name, errors)| (format!("without {name}"), errors));
+        for (name, Errors { count, median, worst }) in errors.chain(without) {
+            let _ =
+                writeln!(text, "{name:<20} {count:>4} {:>5.0} % {:>6.0} %", 100.0 * median, 100.0 * worst);
+        }
+        for LeftOut { program, reason } in &self.left_out {
+            let _ = writeln!(text, "left out: {program}: {reason}");
+        }
+        text
+    }
+}
+
+impl Row {
+    fn line(&self) -> String {
+        let ms = |ns: f64| ns / 1e6;
+        let mut line = format!(
+            "{:<14} {:<13} {:>9.1} {:>9.1} {:>7.2} {:>6.0} % {:>9} {:>9}",
+            self.program,
+            self.class.name(),
+            ms(self.measured_ns),
+            ms(self.predicted_ns),
+            self.predicted_ns / self.measured_ns,
+            100.0 * self.error,
+            self.measured_faults,
+            self.predicted_faults,
+        );
+        if let Some(why) = &self.void {
+            let _ = write!(line, "  void: {why}");
+        }
+        line.push('\n');
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(program: &str, class: Class, error: f64, void: bool) -> Row {
+        Row {
+            program: program.to_owned(),
+            class,
+            measured_ns: 1e8,
+            predicted_ns: 1e8 * (1.0 + error),
+            error,
+            measured_faults: 100,
+            predicted_faults: 90,
+            void: void.then(|| "it moved".to_owned()),
+            without: [("branches", 2.0 * error)].into(),
+        }
+    }
+
+    fn validation() -> Validation {
+        let rows = vec![
+            row("sort", Class::CoreBound, 0.1, false),
+            row("gzip", Class::CoreBound, 0.3, false),
+            row("gups", Class::MemoryBound, 0.5, false),
+            row("join", Class::MemoryBound, 9.0, true),
+        ];
+        let left_out =
+            vec![LeftOut { program: "bc".to_owned(), reason: "there is no /usr/bin/bc".to_owned() }];
+        Validation::new("here".to_owned(), rows, left_out, false)
+    }
+
+    #[test]
+    fn void_rows_are_shown_and_do_not_count() {
+        let found = validation();
+        assert_eq!(found.summary["core-bound"], Errors { count: 2, median: 0.2, worst: 0.3 });
+        assert_eq!(found.summary["memory-bound"], Errors { count: 1, median: 0.5, worst: 0.5 });
+        assert_eq!(found.summary["all"].count, 3);
+        assert_eq!(found.ablations["branches"].worst, 1.0);
+        assert!(!found.summary.contains_key("third-cache"));
+        let table = found.to_table();
+        assert!(table.contains("join") && table.contains("void: it moved"), "{table}");
+        assert!(
+            table.contains("without branches") && table.contains("left out: bc: there is no /usr/bin/bc"),
+            "{table}"
+        );
+        assert!(table.contains("core-bound              2    20 %     30 %"), "{table}");
+    }
+
+    #[test]
+    fn the_document_holds_the_same() {
+        let document: serde_json::Value = serde_json::from_str(&validation().to_json()).expect("JSON");
+        assert_eq!(document["schema"], 1);
+        assert_eq!(document["programs"][3]["void"], "it moved");
+        assert_eq!(document["programs"][0]["void"], serde_json::Value::Null);
+        assert_eq!(document["summary"]["all"]["worst"], 0.5);
+        assert_eq!(document["programs"][0]["class"], "core-bound");
+    }
+
+    #[test]
+    fn nothing_at_all_is_a_result() {
+        let none = Validation::new("here".to_owned(), vec![], vec![], true);
+        assert!(none.summary.is_empty() && none.to_json().contains("\"partial\": true"));
+        none.to_table();
+    }
+}

@@ -68,14 +68,25 @@ impl Script {
 
 /// Cycles for each round of a loop of one block, whose round `n` makes the accesses that `accesses` tells.
 fn cycles_of_loop(spec: &MachineSpec, bytes: u64, code: &[u8], accesses: impl Fn(u64) -> Vec<Access>) -> f64 {
-    let elapsed = |rounds: u64| {
+    cycles_of_part("elapsed", spec, bytes, code, accesses)
+}
+
+/// The same for a part of the time.
+fn cycles_of_part(
+    part: &str,
+    spec: &MachineSpec,
+    bytes: u64,
+    code: &[u8],
+    accesses: impl Fn(u64) -> Vec<Access>,
+) -> f64 {
+    let time = |rounds: u64| {
         let mut script = Script::new(bytes);
         let block = script.block(CODE, code);
         (0..rounds).for_each(|round| script.execute(block, &accesses(round)));
-        value(&script.run(spec), "time", "elapsed")
+        value(&script.run(spec), "time", part)
     };
     // The second half finds the caches as the first left them.
-    let (first, both) = (elapsed(ROUNDS), elapsed(2 * ROUNDS));
+    let (first, both) = (time(ROUNDS), time(2 * ROUNDS));
     (both - first) as f64 / (ROUNDS * spec.core.cycle_ps) as f64
 }
 
@@ -255,16 +266,19 @@ fn walks_are_exposed_in_a_chain_and_hidden_beside_one() {
     let small = zen3();
     let huge = changed(zen3(), |spec| spec.translation.huge_pages = HugePagePolicy::Always);
     // A page after the other, more than all TLBs hold, and never the same line of its page's set again.
-    let walked = |code: &[u8]| {
-        let of = |spec: &MachineSpec| {
-            cycles_of_loop(spec, pages * 4096, code, |round| load(round * 64 % (pages * 64) + round % 61))
-        };
-        of(&small) - of(&huge)
-    };
+    let line = |round: u64| load(round * 64 % (pages * 64) + round % 61);
+    let of =
+        |part: &str, spec: &MachineSpec, code: &[u8]| cycles_of_part(part, spec, pages * 4096, code, line);
+    let walked = |code: &[u8]| of("elapsed", &small, code) - of("elapsed", &huge, code);
     let (exposed, beside) = (walked(CHASE), walked(LOADS));
     // The second TLB is looked up in vain, then the walk caches, then at least the first cache is read.
     assert!(exposed >= f64::from(7 + 4 + 4), "{exposed}");
     assert!(beside < exposed / 3.0, "{beside} of {exposed}");
+    // They are charged as they are waited for: a chain's in full, and otherwise a share of what loads wait for, with a miss register.
+    assert_near(of("walk", &small, CHASE), exposed, "walks of a chain");
+    let [walk, memory] = ["walk", "memory"].map(|part| of(part, &small, LOADS));
+    let chain = of("memory", &small, CHASE);
+    assert!(walk > 0.0 && walk / memory < exposed / chain, "{walk} and {memory} of walks beside each other");
 }
 
 /// Model instructions are executed as those of a processor are: a chain of loads pays its latency, and independent ones the units.

@@ -18,8 +18,9 @@
 //! are dispatched in a cycle. A store is done when its address is translated and its data is there; it leaves the store buffer in
 //! order, one a cycle, when its line is in the first cache, which the core asks for as soon as it has the address.
 //!
-//! The time by which retirement advances is charged to the instruction that retires: to walks and memory, if a load made it late,
-//! to branches, if it could not be dispatched because of a misprediction, and otherwise to computing.
+//! The time by which retirement advances is charged to the instruction that retires: to walks and memory, if a load made it late, in
+//! proportion to what the load waited for either; to memory, if the store buffer was full; to branches, if it could not be dispatched
+//! because of a misprediction; and otherwise to computing.
 //!
 //! An access to a line that is on its way waits until it arrives. Prefetchers (`time/prefetch`) hear of each access.
 //!

@@ -342,13 +342,22 @@ impl Pipeline {
     fn charge(&mut self, advance: u64, walked: u64, missed: u64) {
         let branch = advance.min(std::mem::take(&mut self.front.lost));
         let rest = advance - branch;
-        // What a load took beyond a hit was waited for last; a store buffer that is full waits for lines.
-        let memory = rest.min(missed + std::mem::take(&mut self.front.full));
-        let walk = (rest - memory).min(walked);
+        // Others may have hidden a part of what the load took beyond a hit: the rest is divided as the whole.
+        let waited = rest.min(walked + missed);
+        let walk = share(waited, walked, walked + missed);
+        // A store buffer that is full waits for lines.
+        let full = (rest - waited).min(std::mem::take(&mut self.front.full));
+        let memory = waited - walk + full;
         for (part, cycles) in
             [(BRANCH, branch), (MEMORY, memory), (WALK, walk), (COMPUTE, rest - memory - walk)]
         {
             self.charged[part] += cycles;
         }
     }
+}
+
+/// Returns `wait * part / whole`, rounded down; 0 of nothing.
+#[inline]
+fn share(wait: u64, part: u64, whole: u64) -> u64 {
+    if part == 0 { 0 } else { (u128::from(wait) * u128::from(part) / u128::from(whole)) as u64 }
 }

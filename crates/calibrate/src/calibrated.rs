@@ -233,7 +233,7 @@ impl Form {
             Self::Count(_) => format!("{sample:.2}"),
             Self::Cycles => format!("{sample:.1} cycles"),
             Self::Nanoseconds => format!("{sample:.1} ns"),
-            Self::Frequency => format!("{:.0} MHz", 1e3 / sample),
+            Self::Frequency => format!("a cycle of {sample:.4} ns"),
             Self::CacheBytes => format!("{:.1} MiB", sample / f64::from(1 << 20)),
             Self::Bandwidth => format!("{sample:.1} GB/s"),
         }

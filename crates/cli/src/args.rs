@@ -504,12 +504,16 @@ pub(crate) struct ValidateArguments {
     /// The machine to judge, a file of `pagewalk calibrate` as a rule; without it, this computer is measured first, for 20 s or so.
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<OsString>,
-    /// Take the machine as it is, whatever clock, third cache and DRAM do meanwhile.
+    /// Take the machine as it is, whatever clock, third cache and DRAM do meanwhile; every run counts.
     #[arg(long)]
     pub(crate) fixed: bool,
     /// Also show the errors without each ingredient of the core model.
     #[arg(long)]
     pub(crate) ablate: bool,
+    /// Also run each program with huge pages for what it allocates (GLIBC_TUNABLES=glibc.malloc.hugetlb=1), here and on the machine, and
+    /// show what they save of its time.
+    #[arg(long)]
+    pub(crate) huge_pages: bool,
     /// The runs of each program on this computer, of which the shortest counts.
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) runs: u32,

@@ -26,9 +26,9 @@ use crate::run::print;
 use crate::say::{Steps, note};
 use judge::{Class, error};
 use native::Native;
-use predict::{INGREDIENTS, machines, predict};
+use predict::{INGREDIENTS, Predicted, machines, predict};
 use programs::{Entry, Folder, Runnable, chosen};
-use show::{LeftOut, Row, Validation};
+use show::{Gain, LeftOut, Row, Validation};
 
 /// The largest movement of the usable third cache between two looks with which a run counts.
 const MOVED: f64 = 0.25;
@@ -51,7 +51,8 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Done> {
     ending::watch()?;
     let host = Host::read(Path::new("/"), &Cpuid::read())?;
     let machine = machine(arguments, &host)?;
-    let prober = Prober::new(&host).context("cannot get memory to look at the third cache")?;
+    let prober = (!arguments.fixed).then(|| Prober::new(&host)).transpose();
+    let prober = prober.context("cannot get memory to look at the third cache")?;
     let folder = Folder::new()?;
     let mut left_out = Vec::new();
     let programs = match arguments.command.split_first() {
@@ -143,7 +144,8 @@ fn machine(arguments: &ValidateArguments, host: &Host) -> anyhow::Result<Machine
 
 /// What judges a machine by programs.
 struct Judge<'a> {
-    prober: Prober,
+    /// Without it, the machine is taken as it is, and every run counts.
+    prober: Option<Prober>,
     machine: Machine,
     arguments: &'a ValidateArguments,
 }
@@ -165,10 +167,10 @@ impl Judge<'_> {
 
     /// Runs a program here and on the machine.
     fn row(&mut self, program: &Runnable) -> anyhow::Result<Row> {
-        let (native, before, after) = self.native(program)?;
-        let moved = before.third_cache_moved(&after);
+        let (native, looks) = self.native(program)?;
+        let moved = looks.map_or(0.0, |(before, after)| before.third_cache_moved(&after));
         let void = (moved > MOVED).then(|| format!("the usable third cache moved by {:.0} %", 100.0 * moved));
-        let spec = self.spec(&before.middle(&after))?;
+        let spec = self.spec(looks.map(|(before, after)| before.middle(&after)))?;
         let predictions = predict(program, &machines(&spec, self.arguments.ablate))?;
         let whole = predictions[0];
         let errors = predictions[1..].iter().map(|predicted| error(predicted.cpu_ns, native.cpu_ns));
@@ -181,31 +183,55 @@ impl Judge<'_> {
             measured_faults: native.minor_faults,
             predicted_faults: whole.minor_faults,
             void,
+            huge_pages: self
+                .arguments
+                .huge_pages
+                .then(|| self.gain(program, &spec, &native, &whole))
+                .transpose()?,
             without: INGREDIENTS.iter().map(|ingredient| ingredient.name).zip(errors).collect(),
         })
     }
 
+    /// Returns what huge pages save of a program's time, here and on the machine.
+    fn gain(
+        &self,
+        program: &Runnable,
+        spec: &MachineSpec,
+        native: &Native,
+        predicted: &Predicted,
+    ) -> anyhow::Result<Gain> {
+        let program = program.with_huge_pages();
+        let with = native::least(&program, self.arguments.runs as usize)?;
+        let machine = predict(&program, std::slice::from_ref(spec))?[0];
+        Ok(Gain {
+            measured: 1.0 - with.cpu_ns / native.cpu_ns,
+            predicted: 1.0 - machine.cpu_ns / predicted.cpu_ns,
+        })
+    }
+
     /// Returns the least time of several runs, and the looks before and after them: the first try that counts, or the last one.
-    fn native(&mut self, program: &Runnable) -> anyhow::Result<(Native, Glance, Glance)> {
-        let mut before = self.prober.probe();
-        for rest in (0..TRIES).rev() {
-            let native = native::least(program, self.arguments.runs as usize)?;
-            let after = self.prober.probe();
-            if rest == 0 || before.third_cache_moved(&after) <= MOVED {
-                return Ok((native, before, after));
+    fn native(&mut self, program: &Runnable) -> anyhow::Result<(Native, Option<(Glance, Glance)>)> {
+        let runs = self.arguments.runs as usize;
+        let Some(prober) = &mut self.prober else { return Ok((native::least(program, runs)?, None)) };
+        let (mut before, mut tries) = (prober.probe(), 0);
+        loop {
+            let native = native::least(program, runs)?;
+            let after = prober.probe();
+            tries += 1;
+            if tries == TRIES || before.third_cache_moved(&after) <= MOVED {
+                return Ok((native, Some((before, after))));
             }
             before = after;
         }
-        unreachable!("the last try returns")
     }
 
     /// Returns the machine, with what a look has shown in place of its own.
-    fn spec(&self, glance: &Glance) -> anyhow::Result<MachineSpec> {
-        let text = match self.arguments.fixed {
-            true => self.machine.text.clone(),
-            false => recalibrated(&self.machine.text, glance)?,
-        };
-        Ok(spec::parse(&text, &self.machine.name)?)
+    fn spec(&self, look: Option<Glance>) -> anyhow::Result<MachineSpec> {
+        let Machine { name, text } = &self.machine;
+        Ok(match look {
+            None => spec::parse(text, name)?,
+            Some(look) => spec::parse(&recalibrated(text, &look)?, name)?,
+        })
     }
 }
 

@@ -37,9 +37,19 @@ pub(super) struct Row {
     pub(super) predicted_faults: u64,
     /// Why the row does not count, if it does not.
     pub(super) void: Option<String>,
+    /// What huge pages save, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) huge_pages: Option<Gain>,
     /// Errors without each ingredient.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) without: BTreeMap<&'static str, f64>,
+}
+
+/// The share of a program's time that huge pages save.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub(super) struct Gain {
+    pub(super) measured: f64,
+    pub(super) predicted: f64,
 }
 
 /// A program that could not be judged.
@@ -110,6 +120,14 @@ impl Row {
             self.measured_faults,
             self.predicted_faults,
         );
+        if let Some(Gain { measured, predicted }) = self.huge_pages {
+            let _ = write!(
+                line,
+                "  huge pages save {:.1} %, predicted {:.1} %",
+                100.0 * measured,
+                100.0 * predicted
+            );
+        }
         if let Some(why) = &self.void {
             let _ = write!(line, "  void: {why}");
         }
@@ -132,6 +150,7 @@ mod tests {
             measured_faults: 100,
             predicted_faults: 90,
             void: void.then(|| "it moved".to_owned()),
+            huge_pages: void.then_some(Gain { measured: 0.31, predicted: 0.25 }),
             without: [("branches", 2.0 * error)].into(),
         }
     }
@@ -157,7 +176,7 @@ mod tests {
         assert_eq!(found.ablations["branches"].worst, 1.0);
         assert!(!found.summary.contains_key("third-cache"));
         let table = found.to_table();
-        assert!(table.contains("join") && table.contains("void: it moved"), "{table}");
+        assert!(table.contains("huge pages save 31.0 %, predicted 25.0 %  void: it moved\n"), "{table}");
         assert!(
             table.contains("without branches") && table.contains("left out: bc: there is no /usr/bin/bc"),
             "{table}"

@@ -30,6 +30,10 @@
 //! its own answer. Instruction counts are estimates: each basic operation (an edge looked at, a key compared) adds a constant,
 //! which is the instructions of the same operation in C, counted once with callgrind 3.19 over gcc 12.2 -O2 for
 //! x86-64 and glibc 2.36; for `graph`, `mummer` and `sysbench` mostly estimated by hand, as the constants say.
+//!
+//! Beside its accesses, a program says which instructions a compiled one would execute there (`code::Site`): with registers and branches, so
+//! that a core model can execute them. They are handed on if the run wants them, and are nearly as many as are counted. `objects` and
+//! `assembler` only count.
 
 mod array_swap;
 mod assembler;

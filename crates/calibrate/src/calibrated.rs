@@ -9,9 +9,6 @@ use crate::machine::machine_file;
 use crate::measure::{Measurements, NOISY, Quantity, Steadiness};
 use crate::recalibrated::cache_size;
 
-/// Whether machine files have the key `bandwidth` of `[memory]`.
-const HAS_BANDWIDTH: bool = false;
-
 /// The way in which a machine file writes a number.
 #[derive(Clone, Copy)]
 enum Form {
@@ -25,7 +22,7 @@ enum Form {
     Frequency,
     /// Bytes of a cache, rounded so that its ways divide them; at least 64 KiB a way.
     CacheBytes,
-    /// Gigabytes per second, with one decimal place.
+    /// Gigabytes per second, as bytes in a second.
     Bandwidth,
 }
 
@@ -75,7 +72,7 @@ const ROWS: &[Row] = &[
     row(Quantity::ThirdCache,      "caches.l3", "latency", Form::Cycles, "a chain over four times the second cache"),
     row(Quantity::ThirdCacheBytes, "caches.l3", "size", Form::CacheBytes, "usable now, by chains over 1 to 32 MiB; other processors and guests have the rest"),
     row(Quantity::Dram,            "memory", "latency", Form::Nanoseconds, "a chain over 256 MiB in huge pages"),
-    row(Quantity::ReadBandwidth,   "memory", if HAS_BANDWIDTH { "bandwidth" } else { "" }, Form::Bandwidth, "reading memory in order"),
+    row(Quantity::ReadBandwidth,   "memory", "bandwidth", Form::Bandwidth, "reading memory in order, in a second"),
     row(Quantity::WriteBandwidth,  "memory", "", Form::Bandwidth, "writing memory in order"),
     row(Quantity::MinorFault,      "kernel", "minor-fault", Form::Nanoseconds, "first touch of 4 KiB, less the zeroing"),
     row(Quantity::ZeroPage,        "kernel", "zero-page", Form::Nanoseconds, "first touch of 2 MiB less that of 4 KiB, by 511"),
@@ -206,7 +203,7 @@ fn text(row: &Row, measured: &Measurements, document: &DocumentMut) -> Option<St
         Form::Cycles => format!("{} cycles", found.round().max(1.0)),
         Form::Nanoseconds => format!("{found:.1} ns"),
         Form::Frequency => format!("{:.0} MHz", 1e3 / found),
-        Form::Bandwidth => format!("{found:.1} GB/s"),
+        Form::Bandwidth => format!("{:.0}MiB", (found * 1e9 / f64::from(1 << 20)).max(1.0)),
         Form::CacheBytes => {
             let ways = document.get("caches")?.get("l3")?.get("ways")?.as_integer()?;
             cache_size(found, ways)

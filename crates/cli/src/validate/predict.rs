@@ -7,24 +7,28 @@ use pagewalk_sim::metrics::names::{fault, time};
 use pagewalk_sim::metrics::{Name, RunResult};
 use pagewalk_sim::run::{RunOptions, run as run_machines};
 use pagewalk_sim::spec::MachineSpec;
-use pagewalk_sim::spec::settings::DataflowSpec;
+use pagewalk_sim::spec::settings::{DataflowSpec, HierarchySpec};
 use pagewalk_trace::Source;
 
 use super::programs::Runnable;
 use crate::ending;
 
-/// An ingredient of the core model.
+/// An ingredient of the model.
 pub(super) struct Ingredient {
-    /// The key of `[core.dataflow]` that switches it.
     pub(super) name: &'static str,
-    switch_off: fn(&mut DataflowSpec),
+    switch_off: fn(&mut DataflowSpec, &mut HierarchySpec),
 }
 
 /// The ingredients that can be switched off.
 pub(super) const INGREDIENTS: &[Ingredient] = &[
-    Ingredient { name: "dependences", switch_off: |core| core.are_dependences_followed = false },
-    Ingredient { name: "branches", switch_off: |core| core.are_branches_predicted = false },
-    Ingredient { name: "units", switch_off: |core| core.are_units_limited = false },
+    Ingredient { name: "dependences", switch_off: |core, _| core.are_dependences_followed = false },
+    Ingredient { name: "branches", switch_off: |core, _| core.are_branches_predicted = false },
+    Ingredient { name: "units", switch_off: |core, _| core.are_units_limited = false },
+    Ingredient {
+        name: "prefetchers",
+        switch_off: |_, memory| memory.caches.iter_mut().for_each(|cache| cache.prefetch = None),
+    },
+    Ingredient { name: "bandwidth", switch_off: |_, memory| memory.memory.line_ps = None },
 ];
 
 /// What a machine predicts.
@@ -42,7 +46,7 @@ pub(super) struct Predicted {
 pub(super) fn machines(spec: &MachineSpec, ablate: bool) -> Vec<MachineSpec> {
     let without = INGREDIENTS.iter().filter(|_| ablate).filter_map(|Ingredient { name, switch_off }| {
         let mut spec = spec.clone();
-        switch_off(spec.core.dataflow.as_mut()?);
+        switch_off(spec.core.dataflow.as_mut()?, &mut spec.hierarchy);
         spec.name = format!("without {name}");
         Some(spec)
     });

@@ -91,6 +91,7 @@ fn every_quantity_reaches_the_parameter_that_it_is_for() {
     assert_eq!(latencies, [4, 12, 53]);
     assert_eq!(machine.hierarchy.caches[2].bytes, 12 << 20);
     assert_eq!(machine.hierarchy.memory.latency_ps, 141_300);
+    assert_eq!(machine.hierarchy.memory.line_ps, Some(3_990), "64 bytes at 16.04 GB in a second");
     let kernel = &machine.kernel;
     let costs = [kernel.minor_fault_ps, kernel.zero_page_ps, kernel.zero_huge_page_ps];
     assert_eq!(costs, [1_790_000, 410_000, 209_920_000]);

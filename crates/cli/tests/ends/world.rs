@@ -145,6 +145,7 @@ fn is_whole(path: &Path) -> bool {
         Some(b"html") => content().trim_ascii_end().ends_with(b"</html>"),
         Some(b"pwt") => reads(&["trace", "info"]),
         Some(b"ctfs") => reads(&["fs", "fsck"]),
+        Some(b"toml") => reads(&["machines", "show"]),
         Some(b"pages" | b"ring") => true,
         _ if name == b"notes" => content().is_empty() || content().ends_with(b"\n"),
         _ => false,

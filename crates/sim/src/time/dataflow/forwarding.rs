@@ -9,7 +9,11 @@ const WORD_SHIFT: u32 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct Forwarding {
     words: Box<[Stored; WORDS]>,
+    /// By the low bits of a store's number, when it leaves the store buffer.
+    leaves: Box<[u64; WORDS]>,
     stores: u64,
+    /// The last store of which that is known.
+    left: u64,
     buffer: u64,
 }
 
@@ -26,7 +30,8 @@ struct Stored {
 impl Forwarding {
     /// Creates the view of a store buffer of so many entries.
     pub(super) fn new(buffer: u32) -> Self {
-        Self { words: Box::new([Stored::default(); WORDS]), stores: 0, buffer: buffer.into() }
+        let words = Box::new([Stored::default(); WORDS]);
+        Self { words, leaves: Box::new([0; WORDS]), stores: 0, left: 0, buffer: buffer.into() }
     }
 
     /// Notes a store of data that is there at `ready`.
@@ -35,15 +40,26 @@ impl Forwarding {
         self.stores += 1;
         let word = addr >> WORD_SHIFT;
         self.words[word as usize % WORDS] = Stored { word, number: self.stores, ready };
+        self.leaves[self.stores as usize % WORDS] = u64::MAX;
     }
 
-    /// Returns when the data of the store in flight to the word of an address was there, if there is one.
+    /// Notes that all stores so far have left the buffer by `at`.
     #[inline]
-    pub(super) fn find(&self, addr: u64) -> Option<u64> {
+    pub(super) fn leave(&mut self, at: u64) {
+        while self.left < self.stores {
+            self.left += 1;
+            self.leaves[self.left as usize % WORDS] = at;
+        }
+    }
+
+    /// Returns when the data of the store to the word of an address was there, if there is one in flight at `at`.
+    #[inline]
+    pub(super) fn find(&self, addr: u64, at: u64) -> Option<u64> {
         let word = addr >> WORD_SHIFT;
-        let stored = self.words[word as usize % WORDS];
-        let in_flight = stored.number > 0 && self.stores - stored.number < self.buffer;
-        (stored.word == word && in_flight).then_some(stored.ready)
+        let Stored { word: known, number, ready } = self.words[word as usize % WORDS];
+        let in_flight =
+            number > 0 && self.stores - number < self.buffer && self.leaves[number as usize % WORDS] > at;
+        (known == word && in_flight).then_some(ready)
     }
 }
 
@@ -54,13 +70,17 @@ mod tests {
     #[test]
     fn a_store_is_found_until_it_has_left_the_buffer() {
         let mut forwarding = Forwarding::new(3);
-        assert_eq!(forwarding.find(0), None);
+        assert_eq!(forwarding.find(0, 0), None);
         forwarding.store(0x1000, 7);
-        assert_eq!((forwarding.find(0x1004), forwarding.find(0x1008)), (Some(7), None));
+        assert_eq!((forwarding.find(0x1004, 9), forwarding.find(0x1008, 9)), (Some(7), None));
         forwarding.store(0x2010, 8);
         forwarding.store(0x2020, 9);
-        assert_eq!(forwarding.find(0x1000), Some(7));
+        assert_eq!(forwarding.find(0x1000, 9), Some(7));
         forwarding.store(0x2030, 10);
-        assert_eq!(forwarding.find(0x1000), None);
+        assert_eq!(forwarding.find(0x1000, 9), None, "three others have followed");
+        forwarding.leave(20);
+        forwarding.store(0x2040, 21);
+        assert_eq!((forwarding.find(0x2030, 19), forwarding.find(0x2030, 20)), (Some(10), None));
+        assert_eq!(forwarding.find(0x2040, 30), Some(21), "not known to have left");
     }
 }

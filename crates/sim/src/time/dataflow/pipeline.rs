@@ -247,7 +247,7 @@ impl Pipeline {
         let translated = self.place.issued + translation;
         let mut done = self.place.issued + waited;
         let mut missed = waited.saturating_sub(self.design.nearest + translation);
-        if let Some(ready) = self.execution.forwarding.find(addr) {
+        if let Some(ready) = self.execution.forwarding.find(addr, translated) {
             let on_stack = self.place.planned.is_some_and(|planned| planned.on_stack);
             let latency = if on_stack { FORWARDED_ON_STACK } else { FORWARDED };
             (done, missed) = (ready.max(translated) + latency, 0);
@@ -266,6 +266,7 @@ impl Pipeline {
         if stored > 0 {
             let drained = self.back.drain.take(self.back.retire.cycle.max(done).max(owned), 1);
             self.back.stores.push(drained);
+            self.execution.forwarding.leave(drained);
         }
         self.retire(done, walked, missed);
         self.place.done = computed;

@@ -27,6 +27,11 @@ static DEPENDENCES: Words<bool> = Words(&[
     ("ignored", false, "it waits for its own loads only"),
 ]);
 
+static ORDER: Words<bool> = Words(&[
+    ("out-of-order", false, "as soon as it can"),
+    ("in-order", true, "not before the instruction in front of it"),
+]);
+
 static BRANCHES: Words<bool> = Words(&[
     ("predicted", true, "right or wrong"),
     ("known", false, "every branch is foreseen, and costs nothing"),
@@ -38,6 +43,7 @@ static UNITS_LIMITED: Words<bool> =
 section! {
     /// The dataflow model of a core.
     pub struct DataflowSpec {
+        is_in_order: bool = "order" word(&ORDER) or "\"out-of-order\"", "when an instruction begins; it ends when it is done, so that others go on behind a load until one needs it";
         are_dependences_followed: bool = "dependences" word(&DEPENDENCES) or "\"followed\"", "dependences through registers";
         are_branches_predicted: bool = "branches" word(&BRANCHES) or "\"predicted\"", "conditional and indirect branches, and returns";
         are_units_limited: bool = "units" word(&UNITS_LIMITED) or "\"limited\"", "execution units";

@@ -185,6 +185,19 @@ fn prefetchers_hide_the_latency_of_memory_from_a_chain_that_goes_on_in_order() {
 }
 
 #[test]
+fn an_in_order_core_stops_at_the_first_instruction_that_needs_a_load() {
+    let in_order = changed(zen3(), |spec| dataflow(spec).is_in_order = true);
+    let cycles = |spec: &MachineSpec, code: &[u8]| cycles_of_loop(spec, 2 * ROUNDS * LINE, code, load);
+    let memory = 110_000.0 / in_order.core.cycle_ps as f64;
+    let loads = memory / 24.0;
+    assert_near(cycles(&in_order, LOADS), loads, "loads that nothing needs");
+    // mov (%rdi), %rax; add %rax, %rdx; dec %rcx; jne
+    let used = [0x48, 0x8b, 0x07, 0x48, 0x01, 0xc2, 0x48, 0xff, 0xc9, 0x75, 0xf5];
+    assert_near(cycles(&zen3(), &used), loads, "a sum, out of order");
+    assert_near(cycles(&in_order, &used), cycles(&in_order, CHASE), "a sum, in order: as a chain of loads");
+}
+
+#[test]
 fn a_store_hands_its_data_to_a_load_of_the_same_address() {
     // add $1, %rax; mov %rax, D(BASE); mov D(BASE), %rax; dec %rcx; jne, with the stack pointer and with another register as base
     let on_stack = [

@@ -22,6 +22,9 @@
 //! proportion to what the load waited for either; to memory, if the store buffer was full; to branches, if it could not be dispatched
 //! because of a misprediction; and otherwise to computing.
 //!
+//! On an in-order core an instruction takes a unit no earlier than the one before it, but is done whenever it is: a load that misses
+//! stops the first instruction that needs it, and with it all behind.
+//!
 //! An access to a line that is on its way waits until it arrives. Prefetchers (`time/prefetch`) hear of each access.
 //!
 //! Left out: wrong paths, instruction fetch, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode

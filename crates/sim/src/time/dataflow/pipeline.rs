@@ -134,12 +134,12 @@ impl Pipeline {
         self.complete_up_to(plan, number);
         let operation = &plan.operations[number];
         let dispatched = self.dispatched_of(operation);
-        let at = (dispatched + 1).max(self.execution.ready.of(planned.address, &plan.sets));
+        let ready = (dispatched + 1).max(self.execution.ready.of(planned.address, &plan.sets));
         let unit = if planned.store { Unit::Store } else { Unit::Load };
         if planned.store {
             self.compute(plan, operation, dispatched);
         }
-        self.place.issued = self.execution.units.take(unit, at, 1);
+        self.place.issued = self.take_unit(unit, ready, 1);
         self.place.issued
     }
 
@@ -160,16 +160,25 @@ impl Pipeline {
     #[inline]
     fn execute_plain(&mut self, plan: &Plan, operation: &Operation) {
         let dispatched = self.take_dispatch(operation.takes_slot, false);
-        let Execution { ready, units, .. } = &mut self.execution;
-        let mut start = (dispatched + 1).max(ready.of(operation.reads, &plan.sets));
+        let mut start = (dispatched + 1).max(self.execution.ready.of(operation.reads, &plan.sets));
         if let Some(unit) = operation.work.unit {
-            start = units.take(unit, start, operation.work.latency);
+            start = self.take_unit(unit, start, operation.work.latency);
         }
         let done = start + u64::from(operation.work.latency);
-        ready.write(operation.writes, &plan.sets, done);
+        self.execution.ready.write(operation.writes, &plan.sets, done);
         self.retire(done, 0, 0);
         self.place.done = done;
         self.place.instruction += 1;
+    }
+
+    /// Takes a unit for an instruction that is ready to begin; returns when. On an in-order core it does not begin before the one before
+    /// it.
+    #[inline]
+    fn take_unit(&mut self, unit: Unit, ready: u64, latency: u32) -> u64 {
+        let Execution { units, begun, .. } = &mut self.execution;
+        let from = if self.design.spec.is_in_order { ready.max(*begun) } else { ready };
+        *begun = units.take(unit, from, latency);
+        *begun
     }
 
     /// An access that no instruction is known to make: it waits for nothing.
@@ -230,6 +239,7 @@ impl Pipeline {
         if self.place.planned.is_none() {
             let Current { loaded, stored, walked, missed, .. } = self.current;
             self.retire(loaded.max(stored), walked, missed);
+            self.execution.forwarding.leave(self.back.retire.cycle);
         }
     }
 
@@ -308,16 +318,21 @@ impl Pipeline {
             return computed;
         }
         let work = operation.work;
-        let Execution { ready, units, .. } = &mut self.execution;
-        let mut start = (dispatched + 1).max(self.current.loaded).max(ready.of(operation.reads, &plan.sets));
+        let ready = self.execution.ready.of(operation.reads, &plan.sets);
+        let mut start = (dispatched + 1).max(self.current.loaded).max(ready);
         if work.is_serial {
             start = start.max(self.back.retire.cycle);
         }
         if let Some(unit) = work.unit {
-            start = units.take(unit, start, work.latency);
+            // On an in-order core, too, the operation behind a load waits for it, and others begin meanwhile.
+            let has_begun = self.current.loaded > 0;
+            start = match has_begun {
+                true => self.execution.units.take(unit, start, work.latency),
+                false => self.take_unit(unit, start, work.latency),
+            };
         }
         let done = if operation.is_zero { dispatched } else { start + u64::from(work.latency) };
-        ready.write(operation.writes, &plan.sets, done);
+        self.execution.ready.write(operation.writes, &plan.sets, done);
         if work.is_serial {
             self.front.redirect = self.front.redirect.max(done);
         }

@@ -75,6 +75,8 @@ pub(super) struct Execution {
     pub(super) ready: Ready,
     pub(super) units: Units,
     pub(super) forwarding: Forwarding,
+    /// When the last instruction began.
+    pub(super) begun: u64,
 }
 
 /// The back end: instructions and stores leave in order.
@@ -118,6 +120,7 @@ impl Execution {
             ready: Ready::new(),
             units: Units::new(&design.spec),
             forwarding: Forwarding::new(design.spec.store_buffer),
+            begun: 0,
         }
     }
 }

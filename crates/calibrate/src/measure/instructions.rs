@@ -194,6 +194,7 @@ pub(super) const TWO_MISSES: &[(usize, TwoMisses)] = distances!(
     32, 64, 96, 128, 144, 160, 176, 192, 208, 224, 240, 256, 272, 288, 304, 320, 352, 384, 416, 448, 480,
     512, 544, 576, 640, 704, 768, 1024
 );
+
 #[cfg(test)]
 mod tests {
     use super::*;

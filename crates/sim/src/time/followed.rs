@@ -108,6 +108,10 @@ impl MemoryHierarchy {
         }
         let levels = self.levels();
         let from = (into + 1..levels).find(|&at| self.holds(core, line, at)).unwrap_or(levels);
+        if from == levels && self.tier().is_some() {
+            // A page on flash wakes whoever asked for it, and nobody waits for a prefetch.
+            return;
+        }
         let latency_ps = match from < levels {
             true => self.hit_latency_ps(core, line, from),
             false => {

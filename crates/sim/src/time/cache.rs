@@ -138,7 +138,8 @@ pub struct MemoryHierarchy {
     requesters: Vec<Requester>,
     walk_enters: usize,
     lines: MemoryLines,
-    pub(super) followed: Box<Followed>,
+    /// Of cores that execute instructions.
+    pub(super) followed: Option<Box<Followed>>,
 }
 
 impl MemoryHierarchy {
@@ -159,7 +160,7 @@ impl MemoryHierarchy {
             requesters: (0..spec.core.count as usize).map(|core| Requester::waiting(core, None)).collect(),
             walk_enters: spec.translation.walker.enters as usize - 1,
             lines: MemoryLines::default(),
-            followed: Box::new(Followed::new(spec)),
+            followed: None,
         }
     }
 
@@ -292,7 +293,9 @@ impl MemoryHierarchy {
         rows.sum(memory::DATA_READS, self.lines.data_reads);
         rows.sum(memory::WALK_READS, self.lines.walk_reads);
         rows.sum(memory::WRITES, self.lines.writes);
-        self.followed.rows(rows);
+        if let Some(followed) = &self.followed {
+            followed.rows(rows);
+        }
     }
 
     #[inline(always)]

@@ -69,19 +69,25 @@ impl Followed {
 }
 
 impl MemoryHierarchy {
+    /// Follows the accesses of the machine's cores from now on.
+    pub(super) fn follow_cores(&mut self, spec: &MachineSpec) {
+        self.followed = Some(Box::new(Followed::new(spec)));
+    }
+
     /// Follows an access: it waits for a line that is on its way, and prefetchers hear of it. Returns the latency.
     #[inline]
     pub(super) fn follow(&mut self, core: usize, found: &Found) -> u64 {
         let line = found.addr.0 >> LINE_SHIFT;
         let is_cached = found.level < self.levels();
-        let arrivals = &mut self.followed.cores[core].arrivals;
+        let Some(followed) = &mut self.followed else { return found.latency_ps };
+        let arrivals = &mut followed.cores[core].arrivals;
         let mut latency_ps = found.latency_ps;
         if let Some(arrives_ps) = arrivals.of(line).filter(|_| is_cached) {
             latency_ps = latency_ps.max(arrives_ps.saturating_sub(found.at_ps));
         } else if found.level > 0 {
             arrivals.note(line, found.at_ps + latency_ps);
         }
-        if self.followed.prefetched.is_some() {
+        if followed.prefetched.is_some() {
             self.let_hear(core, found, line);
         }
         latency_ps
@@ -93,7 +99,8 @@ impl MemoryHierarchy {
         let reached = (found.level + 1).min(self.levels());
         for level in 0..reached {
             let mut wanted = Wanted::new();
-            if let Some(prefetchers) = &mut self.followed.cores[core].prefetchers[level] {
+            let followed = self.followed.as_mut();
+            if let Some(prefetchers) = followed.and_then(|own| own.cores[core].prefetchers[level].as_mut()) {
                 prefetchers.hear(&heard, &mut wanted);
             }
             wanted.into_iter().for_each(|line| self.prefetch(core, line, level, found.at_ps));
@@ -102,14 +109,14 @@ impl MemoryHierarchy {
 
     /// Brings a line into a level from below, unless it is there, or too much is under way.
     fn prefetch(&mut self, core: usize, line: u64, into: usize, at_ps: u64) {
-        let is_full = self.followed.cores[core].under_way.next_free_ps() > at_ps;
-        if is_full || self.holds(core, line, into) {
+        let is_free = |own: &Followed| own.cores[core].under_way.next_free_ps() <= at_ps;
+        if !self.followed.as_deref().is_some_and(is_free) || self.holds(core, line, into) {
             return;
         }
         let levels = self.levels();
         let from = (into + 1..levels).find(|&at| self.holds(core, line, at)).unwrap_or(levels);
         if from == levels && self.tier().is_some() {
-            // A page on flash wakes whoever asked for it, and nobody waits for a prefetch.
+            // A page that comes from flash wakes the core that asked for it, and no core waits for a prefetch.
             return;
         }
         let latency_ps = match from < levels {
@@ -117,12 +124,13 @@ impl MemoryHierarchy {
             false => {
                 let addr = PhysAddr(line << LINE_SHIFT);
                 let Ok(latency_ps) = self.below(core, addr, MemoryReference::Load, at_ps) else { return };
-                self.followed.memory_prefetch_reads += 1;
                 latency_ps
             }
         };
         self.fill(core, line, into, from, false, at_ps);
-        let Followed { cores, prefetched, .. } = &mut *self.followed;
+        let Some(followed) = &mut self.followed else { return };
+        let Followed { cores, prefetched, memory_prefetch_reads } = &mut **followed;
+        *memory_prefetch_reads += u64::from(from == levels);
         cores[core].under_way.take(at_ps, |start_ps| start_ps + latency_ps);
         cores[core].arrivals.note(line, at_ps + latency_ps);
         if let Some(prefetched) = prefetched {

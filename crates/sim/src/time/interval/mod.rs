@@ -74,8 +74,11 @@ impl Clock for IntervalClock {
     const TIMED: bool = true;
 
     fn new(spec: &MachineSpec, end: PhysAddr, gives_blocks: bool) -> Self {
-        let memory = MemoryHierarchy::new(spec, end);
+        let mut memory = MemoryHierarchy::new(spec, end);
         let dataflow = spec.core.dataflow.as_ref().filter(|_| gives_blocks);
+        if dataflow.is_some() {
+            memory.follow_cores(spec);
+        }
         let mut clock = Self {
             cores: vec![CoreClock::new(spec); spec.core.count as usize],
             design: Latencies::new(spec, memory.nearest_latency_ps()),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use toml_edit::{DocumentMut, Item, Table, value};
 
-use crate::host::Host;
+use crate::host::{Cache, Host};
 use crate::machine::machine_file;
 use crate::measure::{Measurements, NOISY, Quantity, Steadiness};
 use crate::recalibrated::cache_size;
@@ -90,10 +90,10 @@ pub fn calibrated_file(host: &Host, name: &str, measured: &Measurements) -> Stri
     let described = machine_file(host, name);
     let mut document: DocumentMut = described.parse().expect("the description of a computer is TOML");
     let (known, missing): (Vec<&Row>, Vec<&Row>) =
-        ROWS.iter().partition(|row| text(row, measured, &document).is_some());
+        ROWS.iter().partition(|row| text(row, host, measured, &document).is_some());
     describe(&mut document, measured, &missing);
     for row in known {
-        enter(&mut document, row, measured);
+        enter(&mut document, row, host, measured);
     }
     document.to_string()
 }
@@ -148,8 +148,8 @@ fn left_out(missing: &[&Row]) -> String {
 }
 
 /// Enters a quantity and its source into its table.
-fn enter(document: &mut DocumentMut, row: &Row, measured: &Measurements) {
-    let (Some(text), Some(found)) = (text(row, measured, document), measured.values.get(&row.quantity))
+fn enter(document: &mut DocumentMut, row: &Row, host: &Host, measured: &Measurements) {
+    let (Some(text), Some(found)) = (text(row, host, measured, document), measured.values.get(&row.quantity))
     else {
         return;
     };
@@ -186,12 +186,14 @@ fn table<'d>(document: &'d mut DocumentMut, path: &str) -> &'d mut Table {
 }
 
 /// Returns what a machine file has for a quantity; none if it was not measured, or contradicts another one.
-fn text(row: &Row, measured: &Measurements, document: &DocumentMut) -> Option<String> {
+fn text(row: &Row, host: &Host, measured: &Measurements, document: &DocumentMut) -> Option<String> {
     let found = measured.value(row.quantity)?;
     let is_sound = match row.quantity {
-        Quantity::FirstCache | Quantity::SecondCache | Quantity::ThirdCache | Quantity::Dram => {
-            latencies_grow(measured)
-        }
+        Quantity::Cycle
+        | Quantity::FirstCache
+        | Quantity::SecondCache
+        | Quantity::ThirdCache
+        | Quantity::Dram => latencies_grow(host, measured),
         Quantity::Window => {
             measured.value(Quantity::Width).is_some_and(|width| found.round() >= width.round())
         }
@@ -211,16 +213,24 @@ fn text(row: &Row, measured: &Measurements, document: &DocumentMut) -> Option<St
     })
 }
 
-/// Returns whether each level that was measured takes longer than the one before, in whole cycles, as machine files demand: noise may say
-/// otherwise.
-fn latencies_grow(measured: &Measurements) -> bool {
-    let cycle = measured.value(Quantity::Cycle).unwrap_or(f64::NAN);
-    let in_cycles = |quantity| measured.value(quantity).map(|cycles| cycles.round().max(1.0));
+/// Returns whether all levels were measured, and each takes longer than the one before, in whole cycles, as machine files demand: noise
+/// may say otherwise. The levels, and the cycle time that joins those of caches to that of DRAM, stand together: a measured one beside one
+/// of the base machine may contradict it.
+fn latencies_grow(host: &Host, measured: &Measurements) -> bool {
+    let of_level = |level| match level {
+        1 => Some(Quantity::FirstCache),
+        2 => Some(Quantity::SecondCache),
+        3 => Some(Quantity::ThirdCache),
+        _ => None,
+    };
+    let cycles = |cache: &Cache| measured.value(of_level(cache.level)?);
     // A frequency in whole MHz makes the file's cycles a little longer or shorter.
-    let dram = measured.value(Quantity::Dram).map(|ns| (0.99 * ns / cycle).floor());
-    let caches = [Quantity::FirstCache, Quantity::SecondCache, Quantity::ThirdCache].map(in_cycles);
-    let levels: Vec<f64> = caches.into_iter().chain([dram]).flatten().collect();
-    levels.is_sorted_by(|near, far| near < far)
+    let dram = measured.value(Quantity::Dram).zip(measured.value(Quantity::Cycle));
+    let dram = dram.map(|(ns, cycle)| (0.99 * ns / cycle).floor());
+    let caches = host.caches.iter().map(|cache| cycles(cache).map(|cycles| cycles.round().max(1.0)));
+    let levels: Option<Vec<f64>> = caches.chain([dram]).collect();
+    // A computer that tells nothing of its caches has those of the base machine.
+    !host.caches.is_empty() && levels.is_some_and(|levels| levels.is_sorted_by(|near, far| near < far))
 }
 
 impl Form {

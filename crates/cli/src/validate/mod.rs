@@ -169,8 +169,10 @@ impl Judge<'_> {
     fn row(&mut self, program: &Runnable) -> anyhow::Result<Row> {
         let (native, looks) = self.native(program)?;
         let moved = looks.map_or(0.0, |(before, after)| before.third_cache_moved(&after));
-        let void = (moved > MOVED).then(|| format!("the usable third cache moved by {:.0} %", 100.0 * moved));
-        let spec = self.spec(looks.map(|(before, after)| before.middle(&after)))?;
+        let moved =
+            (moved > MOVED).then(|| format!("the usable third cache moved by {:.0} %", 100.0 * moved));
+        let (spec, strange) = self.spec(looks.map(|(before, after)| before.middle(&after)))?;
+        let void = moved.or(strange);
         let predictions = predict(program, &machines(&spec, self.arguments.ablate))?;
         let whole = predictions[0];
         let errors = predictions[1..].iter().map(|predicted| error(predicted.cpu_ns, native.cpu_ns));
@@ -225,12 +227,17 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns the machine, with what a look has shown in place of its own.
-    fn spec(&self, look: Option<Glance>) -> anyhow::Result<MachineSpec> {
+    /// Returns the machine, with what a look has shown in place of its own. A look at a host that stood still meanwhile may show what no
+    /// machine has: then the machine comes as it is, with what is wrong.
+    fn spec(&self, look: Option<Glance>) -> anyhow::Result<(MachineSpec, Option<String>)> {
         let Machine { name, text } = &self.machine;
-        Ok(match look {
-            None => spec::parse(text, name)?,
-            Some(look) => spec::parse(&recalibrated(text, &look)?, name)?,
+        let unchanged = || spec::parse(text, name);
+        Ok(match look.map(|look| recalibrated(text, &look)).transpose()? {
+            None => (unchanged()?, None),
+            Some(now) => match spec::parse(&now, name) {
+                Ok(spec) => (spec, None),
+                Err(_) => (unchanged()?, Some("the host moved too much to be measured".to_owned())),
+            },
         })
     }
 }

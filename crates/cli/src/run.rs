@@ -252,11 +252,18 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     }
     let mut input =
         Input::open(&arguments.source, &arguments.how, arguments.seed, json, arguments.time_limit)?;
-    if arguments.detail == DetailArgument::Timed && specs.iter().any(|spec| spec.core.dataflow.is_some()) {
+    let fetches = arguments.fetch && arguments.detail == DetailArgument::Counts;
+    if fetches && specs.iter().all(|spec| spec.fetch.is_none()) {
+        bail!("--fetch, and no machine has a table [fetch]: zen3 has one");
+    }
+    let executes = arguments.detail == DetailArgument::Timed;
+    if fetches || executes && specs.iter().any(|spec| spec.core.dataflow.is_some()) {
         input = input.with_blocks();
     }
     let mut info = input.info();
     info.gives_frames &= arguments.frames == FramesArgument::Given;
+    // What a run of counts makes of blocks has its price.
+    info.gives_blocks &= fetches || executes;
     let outcome = compare(arguments, &specs, &mut input, &info);
     let remarks = input.remarks();
     let is_empty = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(RunError::NoAccesses(_)));
@@ -275,7 +282,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     let source = SourceNote {
         trace: remarks.clone(),
         unobserved: unobserved.iter().map(unobserved_note).collect(),
-        ..SourceNote::from(&info)
+        ..SourceNote::from(&SourceInfo { gives_blocks: input.info().gives_blocks, ..info })
     };
     let manifest = manifest(arguments, &specs, source, &outcome, partial)?;
     let document = Document::new(outcome.results.clone(), Some(manifest));
@@ -305,6 +312,9 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
 
 /// Says which times are bounds, because the source does not say which instructions are executed.
 fn tell_bounds(arguments: &RunArguments, specs: &[MachineSpec], info: &SourceInfo) {
+    if arguments.fetch && !info.gives_blocks {
+        note!("note: {} does not say which instructions are executed; none are fetched", info.name);
+    }
     let executing = specs.iter().filter(|spec| spec.core.dataflow.is_some());
     let names: Vec<&str> = executing.map(|spec| spec.name.as_str()).collect();
     if arguments.detail == DetailArgument::Timed && !info.gives_blocks && !names.is_empty() {

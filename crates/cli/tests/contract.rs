@@ -158,9 +158,9 @@ fn every_machine_file_runs() {
             assert_unique(run);
             let mut parts = vec!["compute", "walk", "memory", "fault"];
             // Of a core that executes the workload's instructions.
-            parts.extend(
-                ["zen3", "zen3-guest"].iter().any(|name| run["machine"] == *name).then_some("branch"),
-            );
+            if ["zen3", "zen3-guest"].iter().any(|name| run["machine"] == *name) {
+                parts.extend(["branch", "fetch"]);
+            }
             let parts: u64 = parts.iter().map(|part| metric(run, "time", part)).sum();
             assert!(parts > 0);
             // Of several cores, the parts are the sum.

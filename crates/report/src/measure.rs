@@ -71,9 +71,12 @@ impl Base {
     }
 }
 
-/// The parts that a timed run's time is made of, in the order they are shown, with the words for them.
-pub(crate) const TIME_PARTS: [(Name, &str); 4] = [
+/// The parts that a timed run's time is made of, in the order they are shown, with the words for them. Cores that do not execute
+/// instructions have neither branches nor instruction fetch.
+pub(crate) const TIME_PARTS: [(Name, &str); 6] = [
     (times::COMPUTE, "compute"),
+    (times::BRANCH, "mispredicted branches"),
+    (times::FETCH, "instruction fetch"),
     (times::MEMORY, "memory"),
     (times::WALK, "page walks"),
     (times::FAULT, "page faults"),

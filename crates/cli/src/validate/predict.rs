@@ -7,7 +7,7 @@ use pagewalk_sim::metrics::names::{fault, time};
 use pagewalk_sim::metrics::{Name, RunResult};
 use pagewalk_sim::run::{RunOptions, run as run_machines};
 use pagewalk_sim::spec::MachineSpec;
-use pagewalk_sim::spec::settings::{DataflowSpec, HierarchySpec};
+use pagewalk_sim::spec::settings::DataflowSpec;
 use pagewalk_trace::Source;
 
 use super::programs::Runnable;
@@ -16,20 +16,36 @@ use crate::ending;
 /// An ingredient of the model.
 pub(super) struct Ingredient {
     pub(super) name: &'static str,
-    switch_off: fn(&mut DataflowSpec, &mut HierarchySpec),
+    switch_off: fn(&mut MachineSpec),
 }
 
 /// The ingredients that can be switched off.
 pub(super) const INGREDIENTS: &[Ingredient] = &[
-    Ingredient { name: "dependences", switch_off: |core, _| core.are_dependences_followed = false },
-    Ingredient { name: "branches", switch_off: |core, _| core.are_branches_predicted = false },
-    Ingredient { name: "units", switch_off: |core, _| core.are_units_limited = false },
+    Ingredient {
+        name: "dependences",
+        switch_off: |machine| of_core(machine, |core| core.are_dependences_followed = false),
+    },
+    Ingredient {
+        name: "branches",
+        switch_off: |machine| of_core(machine, |core| core.are_branches_predicted = false),
+    },
+    Ingredient {
+        name: "units",
+        switch_off: |machine| of_core(machine, |core| core.are_units_limited = false),
+    },
     Ingredient {
         name: "prefetchers",
-        switch_off: |_, memory| memory.caches.iter_mut().for_each(|cache| cache.prefetch = None),
+        switch_off: |machine| {
+            machine.hierarchy.caches.iter_mut().for_each(|cache| cache.prefetch = None);
+        },
     },
-    Ingredient { name: "bandwidth", switch_off: |_, memory| memory.memory.line_ps = None },
+    Ingredient { name: "bandwidth", switch_off: |machine| machine.hierarchy.memory.line_ps = None },
+    Ingredient { name: "fetch", switch_off: |machine| machine.fetch = None },
 ];
+
+fn of_core(machine: &mut MachineSpec, change: fn(&mut DataflowSpec)) {
+    machine.core.dataflow.iter_mut().for_each(change);
+}
 
 /// What a machine predicts.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -44,11 +60,11 @@ pub(super) struct Predicted {
 
 /// Returns a machine, and the same without each ingredient in turn if that is wanted.
 pub(super) fn machines(spec: &MachineSpec, ablate: bool) -> Vec<MachineSpec> {
-    let without = INGREDIENTS.iter().filter(|_| ablate).filter_map(|Ingredient { name, switch_off }| {
+    let without = INGREDIENTS.iter().filter(|_| ablate).map(|Ingredient { name, switch_off }| {
         let mut spec = spec.clone();
-        switch_off(spec.core.dataflow.as_mut()?, &mut spec.hierarchy);
+        switch_off(&mut spec);
         spec.name = format!("without {name}");
-        Some(spec)
+        spec
     });
     std::iter::once(spec.clone()).chain(without).collect()
 }
@@ -85,7 +101,8 @@ fn predicted(result: &RunResult) -> Predicted {
         whole().find(|row| name.is_of(row)).and_then(|row| row.value).map_or(0.0, |value| value.as_f64())
     };
     let waiting = value(time::WALK) + value(time::MEMORY);
-    let all = waiting + value(time::COMPUTE) + value(time::BRANCH) + value(time::FAULT);
+    let front_end = value(time::BRANCH) + value(time::FETCH);
+    let all = waiting + value(time::COMPUTE) + front_end + value(time::FAULT);
     let faults = whole().filter(|row| row.stage == fault::STAGE && row.metric.starts_with(fault::MINOR));
     let minor_faults = faults.filter_map(|row| row.value).map(|value| value.as_f64() as u64).sum();
     Predicted { cpu_ns: all / 1e3, memory_share: waiting / all, minor_faults }

@@ -7,6 +7,7 @@ use pagewalk_sim::metrics::RunResult;
 use pagewalk_sim::run::{RunError, RunOptions, run};
 use pagewalk_sim::spec::MachineSpec;
 use pagewalk_trace::{Source, Stoppable};
+use pagewalk_workload::Workload;
 use serde::Deserialize;
 
 use super::Context;
@@ -49,12 +50,13 @@ pub(super) fn pass(
     detail: Detail,
     options: RunOptions,
 ) -> anyhow::Result<Vec<RunResult>> {
-    let mut source = pagewalk_workload::parse(workload, seed)?;
+    let executes = |spec: &MachineSpec| detail == Detail::Timed && spec.core.dataflow.is_some();
+    let mut source = Workload::parse(workload, seed)?.blocks(machines.iter().any(executes));
     let info = source.info();
     let built = machines.iter().map(|spec| build(spec, detail, seed, &info));
     let built = built.collect::<Result<Vec<_>, _>>()?;
     let options = RunOptions { threads: cx.settings.threads, ..options };
-    run_whole(cx.host, &mut *source, built, options)
+    run_whole(cx.host, &mut source, built, options)
 }
 
 /// Runs a source on machines to its end: half of a run is no measurement.

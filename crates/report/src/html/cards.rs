@@ -180,10 +180,13 @@ fn one() -> Vec<Series> {
 }
 
 fn time_chart(machines: &Machines<'_>) -> Option<Chart> {
-    let series =
-        TIME_PARTS.map(|(name, words)| Series { name: words.into(), class: format!("time-{}", name.metric) });
-    chart(machines, Arrangement::Stacked, Quantity::Time, series.into(), |span, at| {
-        span.read(&TIME_PARTS[at].0)
+    let is_there = |name: &Name| machines.spans.iter().any(|span| span.read(name).value().is_some());
+    let parts: Vec<_> = TIME_PARTS.into_iter().filter(|(name, _)| is_there(name)).collect();
+    let series = parts
+        .iter()
+        .map(|(name, words)| Series { name: (*words).into(), class: format!("time-{}", name.metric) });
+    chart(machines, Arrangement::Stacked, Quantity::Time, series.collect(), |span, at| {
+        span.read(&parts[at].0)
     })
 }
 

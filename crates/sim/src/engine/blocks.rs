@@ -17,16 +17,26 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         self.blocks(accesses)
     }
 
-    /// The same for a core that executes instructions. Apart from the other one, which is shorter without this.
+    /// The same for a core that executes or fetches instructions. Apart from the other one, which is shorter without this.
     #[inline(never)]
-    fn blocks(&mut self, accesses: Accesses<'_>) -> Result<(), MachineError> {
+    pub(super) fn blocks(&mut self, accesses: Accesses<'_>) -> Result<(), MachineError> {
         let (before, blocks) = accesses.by_block();
-        before.iter().try_for_each(|&access| self.part_or_step(access))?;
+        self.of_block(before)?;
         for execution in blocks {
             self.clock.execute(self.core, execution.block, execution.count);
-            execution.accesses.iter().try_for_each(|&access| self.part_or_step(access))?;
+            self.fetch(execution.block)?;
+            self.of_block(execution.accesses)?;
         }
         Ok(())
+    }
+
+    /// Makes the references of a block.
+    #[inline(always)]
+    fn of_block(&mut self, accesses: &[Access]) -> Result<(), MachineError> {
+        match C::TIMED {
+            true => accesses.iter().try_for_each(|&access| self.part_or_step(access)),
+            false => self.untimed(accesses),
+        }
     }
 
     /// Makes one reference, or a further part of the one before.

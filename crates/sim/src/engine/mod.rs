@@ -4,6 +4,7 @@
 //! core's scheduler) calls [`Engine::access`] for it, and takes care of a page that is not in DRAM.
 
 mod blocks;
+mod fetch;
 mod pieces;
 mod prefetch;
 mod processor;
@@ -16,6 +17,7 @@ use pagewalk_vm::table::{PageTable, WalkEnd, WalkOutcome, WalkRead};
 use pagewalk_vm::tier::FlashPage;
 use pagewalk_vm::tlb::Translation;
 
+use self::fetch::Fetching;
 pub(crate) use self::pieces::{Accesses, Then, pieces};
 use self::processor::Running;
 use crate::error::MachineError;
@@ -35,6 +37,8 @@ pub(crate) struct Engine<T: PageTable, C> {
     pub(crate) counts: ProgramCounts,
     /// Instructions and accesses of the current segment.
     pub(crate) segment: Option<(u64, u64)>,
+    /// The fetch of instructions, if it is modelled.
+    fetching: Option<Box<Fetching>>,
 }
 
 /// Counts of what the program did.
@@ -81,7 +85,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     /// Switches the cores on.
     pub(crate) fn start(mmu: Mmu<T>, kernel: Kernel<T>, clock: C) -> Result<Self, MachineError> {
         let counts = ProgramCounts::default();
-        let mut engine = Self { mmu, kernel, clock, core: 0, counts, segment: None };
+        let mut engine = Self { mmu, kernel, clock, core: 0, counts, segment: None, fetching: None };
         let (kernel, mut processor) = engine.parts();
         kernel.start(&mut processor)?;
         Ok(engine)
@@ -98,8 +102,12 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     pub(crate) fn event(&mut self, event: &Event) -> Result<(), MachineError> {
         match event {
             Event::Thread(thread) => self.switch_thread(thread.0 as usize),
-            Event::Code(code) => self.clock.code(code),
-            _ => {}
+            Event::Code(code) => {
+                self.clock.code(code);
+                self.fetching.iter_mut().for_each(|fetching| fetching.code(code));
+            }
+            // The addresses of the lines that were fetched may be others' now.
+            _ => self.fetching.iter_mut().for_each(|fetching| fetching.forget()),
         }
         let (kernel, mut processor) = self.parts();
         kernel.change(&mut processor, event)
@@ -136,10 +144,16 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     #[inline]
     fn uninterrupted(&mut self, accesses: Accesses<'_>) -> Result<(), MachineError> {
         self.mmu.count_accesses(self.core, accesses.list.len() as u64);
-        if C::TIMED {
-            return self.steps(accesses);
+        match C::TIMED {
+            true => self.steps(accesses),
+            false if self.fetching.is_some() => self.blocks(accesses),
+            false => self.untimed(accesses.list),
         }
-        let accesses = accesses.list;
+    }
+
+    /// Makes the references of a run without time.
+    #[inline(always)]
+    fn untimed(&mut self, accesses: &[Access]) -> Result<(), MachineError> {
         let mut rest = accesses.iter();
         let stores = accesses.iter().map(|access| u64::from(access.is_write())).sum::<u64>();
         self.counts.stores += stores;
@@ -438,6 +452,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         self.kernel.rows(&mut rows);
         of_jobs(&mut rows);
         self.clock.rows(&mut rows);
+        self.fetching.iter().for_each(|fetching| fetching.rows(&mut rows));
         rows
     }
 }

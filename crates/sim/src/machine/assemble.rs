@@ -18,7 +18,8 @@ use crate::kernel::Kernel;
 use crate::metrics::Phases;
 use crate::mmu::{Below, Core, MOST_CLASSES, Mmu, Prefetching};
 use crate::spec::settings::{
-    Assembly, BuildRequest, MachineSpec, Replacement, TableKind, TlbArraySpec, TlbLevelSpec, WalkCacheSpec,
+    Assembly, BuildRequest, FetchSpec, MachineSpec, Replacement, TableKind, TlbArraySpec, TlbLevelSpec,
+    WalkCacheSpec,
 };
 use crate::time::{Clock, IntervalClock, NoClock};
 
@@ -62,7 +63,10 @@ pub(super) fn machine<T: Built, C: Clock>(
     let start = frames.ordinary().start();
     let end = start.addr().add(spec.paging.frames.memory_bytes());
     let uses = frames.uses();
-    let cores = (0..spec.core.count).map(|number| core::<T>(spec, seed ^ u64::from(number) << 32, uses));
+    let fetch = spec.fetch.as_ref().filter(|_| source.gives_blocks);
+    let fetch = fetch.filter(|_| !C::TIMED || spec.core.dataflow.is_some());
+    let core = |number: u32| core::<T>(spec, fetch, seed ^ u64::from(number) << 32, uses);
+    let cores = (0..spec.core.count).map(core);
     let (_, shared) = levels_of(spec);
     let shared = (!shared.is_empty()).then(|| hierarchy(shared, seed));
     let mut timed = spec.clone();
@@ -78,27 +82,37 @@ pub(super) fn machine<T: Built, C: Clock>(
     let host = host.map(|host| host.build(count, levels, &spec.kernel, (start, end.frame())));
     let end = host.as_ref().map_or(end, Below::end);
     let mmu = Mmu::new(levels, cores.collect(), shared, host);
-    let engine = Engine::start(mmu, kernel, C::new(&timed, end, source.gives_blocks))?;
+    let mut engine = Engine::start(mmu, kernel, C::new(&timed, end, source.gives_blocks))?;
+    if fetch.is_some() {
+        engine.fetch_instructions(spec.translation.table.program_space());
+    }
     let jobs = spec.threads.as_ref().filter(|_| C::TIMED).map(|threads| Jobs::new(&spec, threads, seed));
     Ok(Machine { spec, engine, jobs, phases: Phases::default() })
 }
 
-fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> {
+fn core<T: Built>(spec: &MachineSpec, fetch: Option<&FetchSpec>, seed: u64, uses: Uses) -> Core<T::Caches> {
     let tlbs = hierarchy(levels_of(spec).0, seed);
     let walk_cache = spec.translation.walk_cache.as_ref().map(T::caches);
-    let has_first_level_for_stores = tlbs.has_first_level_for_stores();
+    let has_two_first_levels = tlbs.has_first_level_for_stores() || fetch.is_some();
     let classes = match uses {
         Uses::Nothing | Uses::Walks | Uses::FirstAfterAllocation => MOST_CLASSES,
-        // Which of two pages was used last matters; only a repetition does not. With several cores, or before loads alone, a filter
-        // sees a part.
-        Uses::Every if spec.core.count == 1 && !has_first_level_for_stores => 1,
+        // Which of two pages was used last matters; only a repetition does not. With several cores, or before loads or data alone, a
+        // filter sees a part.
+        Uses::Every if spec.core.count == 1 && !has_two_first_levels => 1,
         Uses::Every => 0,
     };
     let prefetching = spec.translation.prefetch.as_ref().map(|prefetch| {
         let buffer = PrefetchBuffer::new(prefetch.buffer).expect("the machine file was checked");
         Prefetching::new(prefetch.kind.build(), buffer)
     });
-    Core::new(tlbs, walk_cache, T::GRANULE.base(), classes).with_prefetching(prefetching)
+    let core = Core::new(tlbs, walk_cache, T::GRANULE.base(), classes).with_prefetching(prefetching);
+    match fetch {
+        Some(fetch) => {
+            let first = Tlb::new(vec![tlb_array(&fetch.tlb, seed)]);
+            core.with_instructions(first, T::GRANULE.base(), classes)
+        }
+        None => core,
+    }
 }
 
 /// Returns the TLBs of a core on its own, empty: the levels that cores share, too.

@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use pagewalk_trace::{Access, Batch, Event, Mapping, Mark, PageFrame, ProcessId};
+use pagewalk_trace::{Access, Batch, Code, Event, Mapping, Mark, PageFrame, ProcessId};
 use pagewalk_vm::addr::{VirtAddr, VirtRange};
 
 use super::simulate::Simulate;
@@ -143,6 +143,11 @@ impl Relocation {
                 let relocated = PageFrame::new(page, given.frame().addr(), given.size());
                 Event::Frame(relocated.expect("a distance of whole GiB keeps a page aligned"))
             }
+            Event::Code(code) => {
+                // Where the program has nothing mapped, code has no place either.
+                let addr = self.places().address(code.addr).unwrap_or(code.addr);
+                Event::Code(Code { addr, ..code.clone() })
+            }
             Event::Unmap(range) => {
                 self.parts(*range, Event::Unmap);
                 return Ok(());
@@ -158,7 +163,6 @@ impl Relocation {
             Event::Instructions(_)
             | Event::Thread(_)
             | Event::ThreadEnd(_)
-            | Event::Code(_)
             | Event::Unobserved(_)
             | Event::Phase(_)
             | Event::JobBegin { .. }

@@ -32,6 +32,7 @@ mod daemons;
 mod dataflow;
 mod differential;
 mod explicit;
+mod fetch;
 mod fork;
 mod given;
 mod granule;

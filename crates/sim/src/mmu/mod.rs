@@ -1,5 +1,6 @@
 //! The translation hardware of all cores: TLBs, walk caches, and the walkers over a page table.
 
+mod fetch;
 mod filter;
 mod host;
 mod prefetch;
@@ -10,6 +11,7 @@ use pagewalk_vm::table::{
 };
 use pagewalk_vm::tlb::{Fill, LevelCounts, TlbHit, Tlbs, Translation};
 
+use self::fetch::InstructionSide;
 use self::filter::FrontFilter;
 pub(crate) use self::filter::MOST_CLASSES;
 pub(crate) use self::host::Below;
@@ -35,6 +37,8 @@ pub(crate) struct Core<W> {
     tlbs: Tlbs,
     walk_cache: Option<W>,
     prefetching: Option<Box<Prefetching>>,
+    /// What is for instructions, if the core fetches them.
+    instructions: Option<Box<InstructionSide>>,
     front: FrontFilter,
     /// Accesses that took the slow path: all others are known hits of the first level.
     looked_up: u64,
@@ -90,7 +94,15 @@ impl<W: WalkCaching> Core<W> {
             front = front.with_stores(FrontFilter::new(tlbs.levels().first(), base, classes));
             tlbs.select(false);
         }
-        Self { tlbs, walk_cache, prefetching: None, front, looked_up: 0, accesses: 0 }
+        Self { tlbs, walk_cache, prefetching: None, instructions: None, front, looked_up: 0, accesses: 0 }
+    }
+
+    /// Lets the core look up the next reference to every page.
+    fn forget_repetitions(&mut self) {
+        self.front.flush();
+        if let Some(side) = &mut self.instructions {
+            side.front.flush();
+        }
     }
 
     fn flush_walk_cache(&mut self, asid: Asid) {
@@ -241,7 +253,7 @@ impl<T: PageTable> Mmu<T> {
             if let Some(prefetching) = &mut core.prefetching {
                 prefetching.buffer.invalidate(asid, vpn);
             }
-            core.front.flush();
+            core.forget_repetitions();
         }
     }
 
@@ -256,7 +268,7 @@ impl<T: PageTable> Mmu<T> {
                 prefetching.buffer.flush(Some(asid));
             }
             core.flush_walk_cache(asid);
-            core.front.flush();
+            core.forget_repetitions();
         }
     }
 
@@ -267,18 +279,21 @@ impl<T: PageTable> Mmu<T> {
 
     /// Lets every core look up the next reference to every page.
     pub(crate) fn forget_repetitions(&mut self) {
-        self.cores.iter_mut().for_each(|core| core.front.flush());
+        self.cores.iter_mut().for_each(Core::forget_repetitions);
     }
 
     /// Lets a core look up the next reference to every page.
     pub(crate) fn forget_repetitions_of(&mut self, core: usize) {
-        self.cores[core].front.flush();
+        self.cores[core].forget_repetitions();
     }
 
     /// Switches the filters off, for tests that compare machines with and without them.
     #[cfg(test)]
     pub(crate) fn without_filters(&mut self) {
-        self.cores.iter_mut().for_each(|core| core.front = FrontFilter::never());
+        for core in &mut self.cores {
+            core.front = FrontFilter::never();
+            core.instructions.iter_mut().for_each(|side| side.front = FrontFilter::never());
+        }
     }
 
     /// Returns the number of accesses that the filters knew to change nothing.
@@ -310,6 +325,7 @@ impl<T: PageTable> Mmu<T> {
         }
         rows.sum(walk::DIRTY_UPDATES, self.counts.dirty_updates);
         self.prefetch_rows(rows);
+        self.instruction_rows(rows);
         let caches = || self.cores.iter().filter_map(|core| core.walk_cache.as_ref());
         let Some(first) = caches().next() else { return };
         for (at, (kind, _)) in first.kinds().into_iter().enumerate() {

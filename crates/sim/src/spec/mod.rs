@@ -17,6 +17,7 @@ mod builtin;
 mod core;
 mod design;
 mod error;
+mod fetch;
 mod files;
 mod flash;
 mod frames;

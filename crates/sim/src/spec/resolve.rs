@@ -8,6 +8,7 @@ use pagewalk_vm::addr::{Granule, PageSize};
 use super::accelerator::{ACCELERATOR, accelerator};
 use super::core::{CoreSpec, WALK_CACHE, WalkerSpec, check_core, check_walker, walk_cache};
 use super::error::{Diagnostics, SourceFile, either};
+use super::fetch::{FETCH, fetch};
 use super::files::{FILES, FILES_COMMON, files};
 use super::flash::FLASH;
 use super::frames::{BuddySpec, FRAMES, FrameKind};
@@ -59,6 +60,9 @@ section! {
         kernel = "kernel" always(KernelSpec::KEYS), "costs of the kernel, charged to the faulting core (timed runs)";
         cache_levels = "caches" levels(4, "cache level", &CACHE_LEVEL), "data caches with lines of 64 bytes, nearest the core first; the last is shared (timed runs)";
         walker = "walker" always(WalkerSpec::KEYS), "page walkers (timed runs)";
+        fetch_table = "fetch" optional(FETCH),
+            "instruction fetch, where the source says which blocks of instructions are executed: timed runs with [core.dataflow], and counts \
+             with `--fetch`; without it, instructions are there";
         memory_table = "memory" always(MemorySpec::KEYS), "DRAM (timed runs)";
         mesh_table = "mesh" optional(MESH),
             "a mesh of tiles, a core and a slice of the last cache in each, controllers at the corners (timed runs); \
@@ -104,6 +108,7 @@ section! {
         let mesh = optional(mesh_table, |own| mesh(own, resolver, core_table, core_spec.as_ref()));
         let threads = optional(threads_table, |own| threads(own, resolver, flash?));
         let tier = optional(tier_table, |own| tier(own, resolver, tree, memory.as_mut(), frames.as_ref()));
+        let fetch = optional(fetch_table, |own| fetch(own, resolver, tlb.as_deref(), tier.as_ref()?.as_ref()));
         let persistent = optional(persistent, |own| persistent::memory(own, resolver));
         let maps_files = table.as_ref().is_some_and(|table| table.maps_files());
         let files = optional(files_table, |own| files(own, resolver, tree, maps_files, frames.as_ref()));
@@ -111,6 +116,7 @@ section! {
             name: name?,
             description: description?,
             core: core_spec?,
+            fetch: fetch?,
             translation: TranslationSpec {
                 tlb: tlb?,
                 prefetch: prefetch?,

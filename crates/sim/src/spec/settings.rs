@@ -10,6 +10,7 @@ pub use super::accelerator::{AcceleratorDaemonSpec, AcceleratorSpec};
 pub use super::core::{CoreSpec, DataflowSpec, WalkCacheShape, WalkCacheSpec, WalkerSpec};
 use super::design::from_settings;
 pub use super::design::{Design, Settings};
+pub use super::fetch::{FetchSpec, InstructionCacheSpec};
 pub use super::flash::{CollectionHolds, Distribution, FlashSpec, FlashTimes, GarbageSpec};
 pub use super::frames::{BuddySpec, FrameDesign, FrameKind, HashKind, IcebergSpec};
 pub use super::host::HostSpec;
@@ -41,6 +42,8 @@ pub struct MachineSpec {
     pub description: String,
     /// Cores: threads are placed on them round-robin by thread number.
     pub core: CoreSpec,
+    /// Instruction fetch; without it, instructions are there.
+    pub fetch: Option<FetchSpec>,
     /// From addresses to frames.
     pub translation: TranslationSpec,
     /// Frames, and pages that leave them.

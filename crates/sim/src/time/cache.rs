@@ -11,6 +11,7 @@ use pagewalk_vm::sets::LineArray;
 use super::Missed;
 use super::bandwidth::Bandwidth;
 use super::dram::PagedDram;
+use super::fetched::InstructionCache;
 use super::followed::Followed;
 use super::mesh::Mesh;
 use super::tiered::{Requester, TieredMemory};
@@ -88,6 +89,8 @@ pub enum MemoryReference {
     Store,
     /// A page walker reading an entry.
     Walk,
+    /// A line of instructions that their first cache does not have.
+    Fetch,
 }
 
 /// Returns the time of a request, and of a line back.
@@ -140,6 +143,8 @@ pub struct MemoryHierarchy {
     lines: MemoryLines,
     /// Of cores that execute instructions.
     pub(super) followed: Option<Box<Followed>>,
+    /// By core, the first cache for instructions, if they are fetched.
+    pub(super) instructions: Vec<InstructionCache>,
 }
 
 impl MemoryHierarchy {
@@ -161,6 +166,7 @@ impl MemoryHierarchy {
             walk_enters: spec.translation.walker.enters as usize - 1,
             lines: MemoryLines::default(),
             followed: None,
+            instructions: Vec::new(),
         }
     }
 
@@ -178,19 +184,27 @@ impl MemoryHierarchy {
         at_ps: u64,
     ) -> Result<(usize, u64), Missed> {
         let line = addr.0 >> LINE_SHIFT;
-        let walk = kind == MemoryReference::Walk;
-        let first = if walk { self.walk_enters } else { 0 };
         let levels = self.private[core].len() + usize::from(self.shared.is_some());
+        let first = match kind {
+            MemoryReference::Walk => self.walk_enters,
+            MemoryReference::Fetch => levels.min(1),
+            MemoryReference::Load | MemoryReference::Store => 0,
+        };
         for at in first..levels {
             let cache = self.level(core, at);
             // A store makes the line dirty where it hits; in the levels below it arrives as a write-back.
             let hit = cache.lines.lookup(line, kind == MemoryReference::Store && at == 0);
-            if walk {
-                cache.counts.walk_accesses += 1;
-                cache.counts.walk_misses += u64::from(!hit);
-            } else {
-                cache.counts.data_accesses += 1;
-                cache.counts.data_misses += u64::from(!hit);
+            match kind {
+                MemoryReference::Walk => {
+                    cache.counts.walk_accesses += 1;
+                    cache.counts.walk_misses += u64::from(!hit);
+                }
+                MemoryReference::Load | MemoryReference::Store => {
+                    cache.counts.data_accesses += 1;
+                    cache.counts.data_misses += u64::from(!hit);
+                }
+                // The first cache for instructions counts them.
+                MemoryReference::Fetch => {}
             }
             if hit {
                 let latency = self.hit_latency_ps(core, line, at);
@@ -199,7 +213,11 @@ impl MemoryHierarchy {
             }
         }
         let latency = self.below(core, addr, kind, at_ps)?;
-        *if walk { &mut self.lines.walk_reads } else { &mut self.lines.data_reads } += 1;
+        match kind {
+            MemoryReference::Walk => self.lines.walk_reads += 1,
+            MemoryReference::Load | MemoryReference::Store => self.lines.data_reads += 1,
+            MemoryReference::Fetch => {}
+        }
         self.fill(core, line, first, levels, kind == MemoryReference::Store, at_ps);
         Ok((levels, latency))
     }
@@ -296,6 +314,7 @@ impl MemoryHierarchy {
         if let Some(followed) = &self.followed {
             followed.rows(rows);
         }
+        self.instruction_rows(rows);
     }
 
     #[inline(always)]

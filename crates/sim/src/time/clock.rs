@@ -61,6 +61,13 @@ pub trait CoreTime {
     /// Notes that `core` begins to execute a block, which makes the next so many accesses.
     fn execute(&mut self, core: usize, block: BlockId, accesses: usize);
 
+    /// Lets `core` fetch a line of the block that it begins to execute: up to [`fetched`](Self::fetched), what is told is about that line's
+    /// translation.
+    fn begin_fetch(&mut self, core: usize);
+
+    /// Sends the fetch to its physical address, which is in DRAM.
+    fn fetched(&mut self, core: usize, addr: PhysAddr);
+
     /// Dispatches the next access on `core`.
     fn begin(&mut self, core: usize);
 

@@ -12,6 +12,7 @@ mod clock;
 mod dataflow;
 pub(crate) mod device;
 mod dram;
+mod fetched;
 mod followed;
 mod interval;
 mod mesh;

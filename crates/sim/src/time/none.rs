@@ -36,6 +36,10 @@ impl CoreTime for NoClock {
     }
     fn execute(&mut self, _: usize, _: BlockId, _: usize) {}
     #[inline(always)]
+    fn begin_fetch(&mut self, _: usize) {}
+    #[inline(always)]
+    fn fetched(&mut self, _: usize, _: PhysAddr) {}
+    #[inline(always)]
     fn begin(&mut self, _: usize) {}
     #[inline(always)]
     fn begin_part(&mut self, _: usize) {}

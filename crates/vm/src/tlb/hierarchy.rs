@@ -209,6 +209,8 @@ pub struct Tlbs {
     other_first: Option<Box<Tlb>>,
     /// Whether the first level of `levels` is the one for stores.
     is_for_stores: bool,
+    /// The first level for instructions, or for data while that is in place.
+    fetching: Option<Box<Tlb>>,
     /// Scratch space for moving a run to a nearer level.
     cluster: Vec<u64>,
 }
@@ -222,7 +224,8 @@ impl Tlbs {
     pub fn new(levels: Vec<Tlb>) -> Self {
         assert!(!levels.first().is_some_and(Tlb::is_exclusive), "the first level is exclusive of none");
         let has_exclusive = levels.iter().any(Tlb::is_exclusive);
-        Self { levels, has_exclusive, other_first: None, is_for_stores: false, cluster: Vec::new() }
+        let cluster = Vec::new();
+        Self { levels, has_exclusive, other_first: None, is_for_stores: false, fetching: None, cluster }
     }
 
     /// Returns the hierarchy with another first level for stores; the one that it has is then for loads.
@@ -234,6 +237,31 @@ impl Tlbs {
     pub fn with_first_level_for_stores(self, stores: Tlb) -> Self {
         assert!(!self.levels.is_empty() && !self.has_exclusive, "two first levels above these levels");
         Self { other_first: Some(Box::new(stores)), ..self }
+    }
+
+    /// Returns the hierarchy with a first level for instructions.
+    ///
+    /// # Panics
+    ///
+    /// As [`with_first_level_for_stores`](Self::with_first_level_for_stores).
+    #[must_use]
+    pub fn with_first_level_for_instructions(self, instructions: Tlb) -> Self {
+        assert!(!self.levels.is_empty() && !self.has_exclusive, "two first levels above these levels");
+        Self { fetching: Some(Box::new(instructions)), ..self }
+    }
+
+    /// Puts the first level for instructions, if there is one, in the place of that for data, or back: all look-ups and fills until the
+    /// next call are of instructions, or of data.
+    pub fn exchange_for_instructions(&mut self) {
+        self.select(false);
+        if let Some(other) = &mut self.fetching {
+            std::mem::swap(&mut self.levels[0], other);
+        }
+    }
+
+    /// Returns the counts of the first level for instructions, while that for data is in place.
+    pub fn counts_of_instructions(&self) -> LevelCounts {
+        self.fetching.as_ref().map_or_else(LevelCounts::default, |level| level.counts())
     }
 
     /// Returns whether stores have a first level of their own.
@@ -281,7 +309,7 @@ impl Tlbs {
     #[inline]
     fn each_level(&mut self, mut act: impl FnMut(&mut Tlb)) {
         self.levels.iter_mut().for_each(&mut act);
-        if let Some(other) = &mut self.other_first {
+        for other in [&mut self.other_first, &mut self.fetching].into_iter().flatten() {
             act(other);
         }
     }

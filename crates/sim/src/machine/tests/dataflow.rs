@@ -11,14 +11,14 @@ const LINE: u64 = 64;
 const ROUNDS: u64 = 4_000;
 
 /// A program that executes blocks.
-struct Script {
+pub(super) struct Script {
     batches: Vec<Batch>,
     blocks: u32,
 }
 
 impl Script {
     /// A program with so many bytes at [`BASE`], each page of which has been touched.
-    fn new(bytes: u64) -> Self {
+    pub(super) fn new(bytes: u64) -> Self {
         let mut script = Self { batches: vec![Batch::new()], blocks: 0 };
         map(script.batch(), BASE, bytes);
         for page in 0..bytes.div_ceil(4096) {
@@ -27,7 +27,7 @@ impl Script {
         script
     }
 
-    fn batch(&mut self) -> &mut Batch {
+    pub(super) fn batch(&mut self) -> &mut Batch {
         if self.batches.last().is_some_and(Batch::is_full) {
             self.batches.push(Batch::new());
         }
@@ -35,7 +35,7 @@ impl Script {
     }
 
     /// Describes a block at an address.
-    fn block(&mut self, addr: u64, code: &[u8]) -> BlockId {
+    pub(super) fn block(&mut self, addr: u64, code: &[u8]) -> BlockId {
         self.block_of(Isa::X86_64, addr, code)
     }
 
@@ -51,14 +51,31 @@ impl Script {
         block
     }
 
-    fn execute(&mut self, block: BlockId, accesses: &[Access]) {
+    pub(super) fn execute(&mut self, block: BlockId, accesses: &[Access]) {
         self.batch().execute(block);
         accesses.iter().for_each(|&access| self.batch().push(access));
     }
 
-    fn run(&self, spec: &MachineSpec) -> RunResult {
+    pub(super) fn run(&self, spec: &MachineSpec) -> RunResult {
+        self.take(Self::machine::<IntervalClock>(spec))
+    }
+
+    pub(super) fn run_counts(&self, spec: &MachineSpec) -> RunResult {
+        self.take(Self::machine::<NoClock>(spec))
+    }
+
+    pub(super) fn run_counts_without_filters(&self, spec: &MachineSpec) -> RunResult {
+        let mut machine = Self::machine::<NoClock>(spec);
+        machine.engine.mmu.without_filters();
+        self.take(machine)
+    }
+
+    fn machine<C: Clock>(spec: &MachineSpec) -> Machine<Plain, C> {
         let info = SourceInfo { gives_blocks: true, ..announced() };
-        let mut machine = machine::<Plain, IntervalClock>(spec, 0, &info).expect("a machine");
+        machine::<Plain, C>(spec, 0, &info).expect("a machine")
+    }
+
+    fn take<C: Clock>(&self, mut machine: Machine<Plain, C>) -> RunResult {
         for batch in &self.batches {
             machine.batch(batch).expect("a sound batch");
         }
@@ -91,7 +108,7 @@ fn cycles_of_part(
 }
 
 /// A machine whose memory is a latency.
-fn zen3() -> MachineSpec {
+pub(super) fn zen3() -> MachineSpec {
     changed(spec("zen3"), |spec| {
         spec.hierarchy.memory.line_ps = None;
         spec.hierarchy.caches.iter_mut().for_each(|cache| cache.prefetch = None);
@@ -352,7 +369,7 @@ fn the_parts_of_time_add_up() {
     }
     let result = script.run(&zen3());
     let of = |metric| value(&result, "time", metric);
-    let parts = ["compute", "branch", "walk", "memory", "fault"].map(of);
+    let parts = ["compute", "branch", "fetch", "walk", "memory", "fault"].map(of);
     assert_eq!(parts.iter().sum::<u64>(), of("elapsed"), "{parts:?}");
 
     let interval = changed(zen3(), |spec| spec.core.dataflow = None);

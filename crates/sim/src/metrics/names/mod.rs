@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 pub use paging::{accelerator, fault, frames, kernel, reclaim, swap, table};
 pub use timing::{cache, dram, flash, jobs, memory, tier, time};
-pub use translation::{host, reach, tlb, tlb_prefetch, walk, walk_cache};
+pub use translation::{fetch, host, reach, tlb, tlb_prefetch, walk, walk_cache};
 
 use super::result::{Fidelity, Metric, Number};
 

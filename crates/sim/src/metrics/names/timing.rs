@@ -53,6 +53,8 @@ pub mod time {
     pub const MEMORY: Name = ps("memory");
     /// Time in which cores waited for the right way after a branch that was predicted wrongly.
     pub const BRANCH: Name = ps("branch");
+    /// Time in which cores waited for instructions: their translation, and lines that the first cache for them did not have.
+    pub const FETCH: Name = ps("fetch");
     /// Time in page faults and other work of the kernel.
     pub const FAULT: Name = ps("fault");
     /// Time in which cores waited for pages from the swap device.

@@ -150,3 +150,23 @@ pub mod reach {
         Name::part(STAGE, format!("{MISS_RATE}{entries}")).unit("fraction")
     }
 }
+
+/// Counts of instruction fetch, for machines that have it.
+pub mod fetch {
+    use crate::metrics::names::{Name, count};
+
+    /// Lines of 64 bytes that cores fetched, each time that they came from another line.
+    pub const LINES: Name = count("fetch", "lines");
+    /// Look-ups in the first TLB level for instructions: one a line.
+    pub const TLB_ACCESSES: Name = count("fetch", "tlb.accesses");
+    /// The look-ups that found the translation there.
+    pub const TLB_HITS: Name = count("fetch", "tlb.hits");
+    /// The look-ups that did not, and went to the second level; those are among the second level's own.
+    pub const TLB_MISSES: Name = count("fetch", "tlb.misses");
+    /// Page walks for instructions, which are among those of [`walk`](super::walk).
+    pub const WALKS: Name = count("fetch", "walks");
+    /// Lines that were not in the first cache for instructions.
+    pub const CACHE_MISSES: Name = count("fetch", "cache.misses");
+    /// Lines that memory gave.
+    pub const MEMORY_READS: Name = count("fetch", "memory.reads");
+}

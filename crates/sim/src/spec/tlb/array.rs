@@ -100,7 +100,7 @@ section! {
 }
 
 /// An array of a kind as its table gives it, before its values are checked together.
-pub(super) struct ArrayDraft {
+pub(in crate::spec) struct ArrayDraft {
     pub(super) geometry: Option<Geometry>,
     pub(super) eviction: Option<Eviction>,
     /// The kind, or what is wrong with the value of a key.

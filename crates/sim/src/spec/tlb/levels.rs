@@ -48,15 +48,19 @@ section! {
                 let message = format!("TLB `{level}`: only the first level has an array of its own for stores");
                 return resolver.refuse_section(own, message, "write it in [tlb.l1], or leave it out");
             }
-            Some(own) => Some(store_array(own, resolver)?),
+            Some(own) => Some(whole_array("l1.stores", own, resolver)?),
         };
         Some(Common { latency_ps: latency_ps?, is_shared: is_shared?, inclusion: inclusion?, stores })
     }
 }
 
-/// The array for stores, which holds 4 KiB pages at least.
-fn store_array(table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbArraySpec> {
-    let subject = "TLB `l1.stores`";
+/// The array of a first level for some accesses, which holds 4 KiB pages at least.
+pub(in crate::spec) fn whole_array(
+    name: &str,
+    table: &Table,
+    resolver: &mut Resolver<'_>,
+) -> Option<TlbArraySpec> {
+    let subject = &*format!("TLB `{name}`");
     let Array { spec, table } = array(subject, "", table, resolver)?;
     if !spec.kind.holds(PageSize::Size4K) {
         let message = format!("{subject}: the array does not hold 4KiB pages");
@@ -95,6 +99,11 @@ impl TlbLevelSpec {
     /// Returns all arrays of the level, that for stores included.
     pub fn all_arrays(&self) -> impl Iterator<Item = &TlbArraySpec> {
         self.arrays.iter().chain(&self.stores)
+    }
+
+    /// Returns whether the level takes what the level above it evicts, and nothing else.
+    pub fn is_exclusive(&self) -> bool {
+        self.inclusion == Inclusion::Exclusive
     }
 }
 

@@ -13,7 +13,7 @@ mod victim;
 pub use array::{Replacement, TlbArraySpec, TlbDesign, TlbKind};
 pub use coalesced::CoalescedEntries;
 pub use levels::TlbLevelSpec;
-pub(super) use levels::{LEVEL, levels};
+pub(super) use levels::{LEVEL, levels, whole_array};
 pub use mosaic::RunEntries;
 pub use prefetch::{DistanceSpec, PrefetcherDesign, PrefetcherKind, SequentialSpec, TlbPrefetchSpec};
 pub(super) use prefetch::{PREFETCH_COMMON, PREFETCHERS, prefetch};
@@ -23,7 +23,7 @@ pub use victim::VictimEntries;
 use super::variant::Registry;
 
 /// All kinds of array: a new one is a file with its keys and its design, and a row here.
-static ARRAYS: Registry<array::ArrayDraft> = Registry(&[
+pub(super) static ARRAYS: Registry<array::ArrayDraft> = Registry(&[
     // In the order of the reference.
     set_associative::VARIANT,
     victim::VARIANT,

@@ -4,7 +4,9 @@
 //! and each waits for the instructions that it depends on, for a unit and for memory. In equations, for instruction `i`, in cycles:
 //!
 //! ```text
-//! dispatch(i) = max(dispatch(i-1) + 1/width, retire(i - window), drain(store i - store buffer), redirect)
+//! fetch(l)    = max(fetch(l-1) + 1, redirect, dispatch of what follows line l - ahead); the line is there after its translation and
+//!               what it takes beyond a hit in the first cache for instructions
+//! dispatch(i) = max(dispatch(i-1) + 1/width, retire(i - window), drain(store i - store buffer), redirect, lines of the block)
 //! address(i)  = max(dispatch(i) + 1, base register, index register)
 //! load(i)     = first cycle >= address(i) with a load unit; + translation + latency of the cache, of DRAM
 //!             = max(that cycle + latency of forwarding, store's data) if a store to the same bytes is in flight
@@ -20,14 +22,17 @@
 //!
 //! The time by which retirement advances is charged to the instruction that retires: to walks and memory, if a load made it late, in
 //! proportion to what the load waited for either; to memory, if the store buffer was full; to branches, if it could not be dispatched
-//! because of a misprediction; and otherwise to computing.
+//! because of a misprediction; to fetch, if its line was not there; and otherwise to computing.
+//!
+//! Cycles of the front end are counted so that a line which hits is dispatched in the cycle in which it is asked for: the stages in
+//! between are a part of `misprediction`.
 //!
 //! On an in-order core an instruction takes a unit no earlier than the one before it, but is done whenever it is: a load that misses
 //! stops the first instruction that needs it, and with it all behind.
 //!
 //! An access to a line that is on its way waits until it arrives. Prefetchers (`time/prefetch`) hear of each access.
 //!
-//! Left out: wrong paths, instruction fetch, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
+//! Left out: wrong paths, the bandwidth of fetch within lines, caches of decoded instructions, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
 //! have assumed latencies.
 
 mod forwarding;
@@ -47,7 +52,7 @@ use self::pipeline::Pipeline;
 use self::plan::Plan;
 pub(super) use self::state::Charged;
 use self::state::Design;
-use crate::spec::settings::{CoreSpec, DataflowSpec};
+use crate::spec::settings::{DataflowSpec, MachineSpec};
 
 /// The pipelines of all cores, and the blocks of the program.
 #[derive(Debug)]
@@ -56,6 +61,7 @@ pub(super) struct Dataflow {
     cores: Vec<Pipeline>,
     cycle_ps: u64,
     are_dependences_followed: bool,
+    fetches: bool,
 }
 
 /// What became of a reference: when it had its translation, and when its data is there.
@@ -73,9 +79,12 @@ pub(super) struct Reference {
 
 impl Dataflow {
     /// Creates the pipelines of a machine's cores. A load that hits in the nearest cache takes `nearest_ps`.
-    pub(super) fn new(core: &CoreSpec, spec: &DataflowSpec, nearest_ps: u64) -> Self {
-        let design = Design::new(core, spec, nearest_ps);
+    pub(super) fn new(machine: &MachineSpec, spec: &DataflowSpec, nearest_ps: u64) -> Self {
+        let core = &machine.core;
+        let ahead = machine.fetch.as_ref().map(|fetch| fetch.ahead);
+        let design = Design::new(core, spec, nearest_ps, ahead.unwrap_or(1) as usize);
         Self {
+            fetches: ahead.is_some(),
             blocks: Vec::new(),
             cores: (0..core.count).map(|_| Pipeline::new(design.clone())).collect(),
             cycle_ps: core.cycle_ps,
@@ -113,6 +122,23 @@ impl Dataflow {
         let number = block.0 as usize;
         let plan = self.blocks.get(number).and_then(Option::as_deref);
         pipeline.begin(plan.map(|plan| (number, plan)), accesses);
+    }
+
+    /// Returns whether instructions are fetched.
+    pub(super) fn fetches(&self) -> bool {
+        self.fetches
+    }
+
+    /// Goes on to the next line that a core fetches; returns when the front end asks for it.
+    #[inline]
+    pub(super) fn fetch_ps(&mut self, core: usize) -> u64 {
+        self.cores[core].fetch() * self.cycle_ps
+    }
+
+    /// Notes when the line that a core fetched last is there.
+    #[inline]
+    pub(super) fn fetched(&mut self, core: usize, at_ps: u64) {
+        self.cores[core].fetched(at_ps.div_ceil(self.cycle_ps));
     }
 
     /// Goes on to the instruction that makes the next access; returns when the access is issued.

@@ -24,20 +24,21 @@ pub(super) struct Pipeline {
     back: Back,
     place: Place,
     current: Current,
-    /// The cycles charged to computing, branches, walks and memory.
-    charged: [u64; 4],
+    /// The cycles charged to computing, branches, walks, memory and fetch.
+    charged: [u64; 5],
 }
 
 const COMPUTE: usize = 0;
 const BRANCH: usize = 1;
 const WALK: usize = 2;
 const MEMORY: usize = 3;
+const FETCH: usize = 4;
 
 impl Pipeline {
     pub(super) fn new(design: Design) -> Self {
-        let (front, execution, back) = (Front::new(), Execution::new(&design), Back::new(&design));
+        let (front, execution, back) = (Front::new(&design), Execution::new(&design), Back::new(&design));
         let (place, current) = (Place::default(), Current::default());
-        Self { design, front, execution, back, place, current, charged: [0; 4] }
+        Self { design, front, execution, back, place, current, charged: [0; 5] }
     }
 
     /// Returns the number of the block that is under execution.
@@ -67,8 +68,9 @@ impl Pipeline {
     }
 
     pub(super) fn charged(&self, cycle_ps: u64) -> Charged {
-        let [compute_ps, branch_ps, walk_ps, memory_ps] = self.charged.map(|cycles| cycles * cycle_ps);
-        Charged { compute_ps, branch_ps, walk_ps, memory_ps }
+        let [compute_ps, branch_ps, walk_ps, memory_ps, fetch_ps] =
+            self.charged.map(|cycles| cycles * cycle_ps);
+        Charged { compute_ps, branch_ps, fetch_ps, walk_ps, memory_ps }
     }
 
     /// Goes on with nothing in flight from a cycle on.
@@ -76,6 +78,7 @@ impl Pipeline {
         for order in [&mut self.front.dispatch, &mut self.back.retire] {
             *order = InOrder { cycle: cycle.max(order.cycle), taken: 0 };
         }
+        self.front.lines.asked = self.front.lines.asked.max(cycle);
         self.current.dispatched = self.current.dispatched.map(|before| before.max(cycle));
     }
 
@@ -92,6 +95,22 @@ impl Pipeline {
         if !plan.accesses.is_empty() {
             self.place.left = plan.times(0, self.place.accesses);
         }
+    }
+
+    /// Goes on to the next line; returns the cycle in which the front end asks for it.
+    #[inline]
+    pub(super) fn fetch(&mut self) -> u64 {
+        let Front { dispatch, redirect, lines, .. } = &mut self.front;
+        let asked = (lines.asked + 1).max(*redirect).max(lines.dispatched.free());
+        lines.dispatched.push(dispatch.cycle);
+        lines.asked = asked;
+        asked
+    }
+
+    /// Lets the instructions that follow wait for the line that was asked for last.
+    #[inline]
+    pub(super) fn fetched(&mut self, there: u64) {
+        self.front.lines.there = self.front.lines.there.max(there);
     }
 
     /// The front end goes from a branch, which was done at a time, to the next block.
@@ -309,6 +328,11 @@ impl Pipeline {
             from = from.max(free);
         }
         from = from.max(self.front.redirect);
+        let lines = &mut self.front.lines;
+        if lines.there > from {
+            lines.missing += lines.there - from;
+            from = lines.there;
+        }
         if takes_slot { self.front.dispatch.take(from, self.design.width) } else { from }
     }
 
@@ -357,16 +381,17 @@ impl Pipeline {
     #[inline]
     fn charge(&mut self, advance: u64, walked: u64, missed: u64) {
         let branch = advance.min(std::mem::take(&mut self.front.lost));
-        let rest = advance - branch;
+        let fetch = (advance - branch).min(std::mem::take(&mut self.front.lines.missing));
+        let rest = advance - branch - fetch;
         // Others may have hidden a part of what the load took beyond a hit: the rest is divided as the whole.
         let waited = rest.min(walked + missed);
         let walk = share(waited, walked, walked + missed);
         // A store buffer that is full waits for lines.
         let full = (rest - waited).min(std::mem::take(&mut self.front.full));
         let memory = waited - walk + full;
-        for (part, cycles) in
-            [(BRANCH, branch), (MEMORY, memory), (WALK, walk), (COMPUTE, rest - memory - walk)]
-        {
+        let compute = rest - memory - walk;
+        let parts = [(BRANCH, branch), (FETCH, fetch), (MEMORY, memory), (WALK, walk), (COMPUTE, compute)];
+        for (part, cycles) in parts {
             self.charged[part] += cycles;
         }
     }

@@ -20,13 +20,15 @@ pub(super) struct Design {
     pub(super) nearest_ps: u64,
     /// The cycles of a hit in the nearest cache.
     pub(super) nearest: u64,
+    /// Lines that the front end may be ahead.
+    pub(super) ahead: usize,
 }
 
 impl Design {
-    pub(super) fn new(core: &CoreSpec, spec: &DataflowSpec, nearest_ps: u64) -> Self {
+    pub(super) fn new(core: &CoreSpec, spec: &DataflowSpec, nearest_ps: u64, ahead: usize) -> Self {
         let (width, window) = (core.width, core.window as usize);
         let nearest = nearest_ps.div_ceil(core.cycle_ps);
-        Self { spec: spec.clone(), width, window, cycle_ps: core.cycle_ps, nearest_ps, nearest }
+        Self { spec: spec.clone(), width, window, cycle_ps: core.cycle_ps, nearest_ps, nearest, ahead }
     }
 }
 
@@ -35,6 +37,7 @@ impl Design {
 pub(in crate::time) struct Charged {
     pub(in crate::time) compute_ps: u64,
     pub(in crate::time) branch_ps: u64,
+    pub(in crate::time) fetch_ps: u64,
     pub(in crate::time) walk_ps: u64,
     pub(in crate::time) memory_ps: u64,
 }
@@ -67,6 +70,20 @@ pub(super) struct Front {
     pub(super) lost: u64,
     /// The cycles in which the store buffer was full, until the next instruction retires.
     pub(super) full: u64,
+    pub(super) lines: Lines,
+}
+
+/// The lines of instructions that the front end fetches.
+#[derive(Clone, Debug)]
+pub(super) struct Lines {
+    /// When the last one was asked for.
+    pub(super) asked: u64,
+    /// By line, when the instructions before it had been dispatched.
+    pub(super) dispatched: Ring,
+    /// When the last one that is needed is there.
+    pub(super) there: u64,
+    /// The cycles in which nothing was dispatched for want of it, until the next instruction retires.
+    pub(super) missing: u64,
 }
 
 /// The execution of instructions, in any order.
@@ -109,8 +126,9 @@ pub(super) struct Place {
 }
 
 impl Front {
-    pub(super) fn new() -> Self {
-        Self { dispatch: InOrder::default(), targets: Targets::new(), redirect: 0, lost: 0, full: 0 }
+    pub(super) fn new(design: &Design) -> Self {
+        let lines = Lines { asked: 0, dispatched: Ring::new(design.ahead), there: 0, missing: 0 };
+        Self { dispatch: InOrder::default(), targets: Targets::new(), redirect: 0, lost: 0, full: 0, lines }
     }
 }
 

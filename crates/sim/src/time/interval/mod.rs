@@ -43,7 +43,7 @@ use pagewalk_vm::tier::FlashPage;
 
 use self::core::{CoreClock, FRACTION_BITS, InFlight, Pace};
 use self::design::{KernelTime, Latencies};
-use super::dataflow::Dataflow;
+use super::dataflow::{Charged, Dataflow};
 use super::device::Transfer;
 use super::device::store::BackingStore;
 use super::tiered::{Requester, Waiter, Woken};
@@ -78,11 +78,12 @@ impl Clock for IntervalClock {
         let dataflow = spec.core.dataflow.as_ref().filter(|_| gives_blocks);
         if dataflow.is_some() {
             memory.follow_cores(spec);
+            memory.fetch_instructions(spec, end);
         }
         let mut clock = Self {
             cores: vec![CoreClock::new(spec); spec.core.count as usize],
             design: Latencies::new(spec, memory.nearest_latency_ps()),
-            dataflow: dataflow.map(|own| Dataflow::new(&spec.core, own, memory.nearest_latency_ps())),
+            dataflow: dataflow.map(|own| Dataflow::new(spec, own, memory.nearest_latency_ps())),
             memory,
             swap: spec.paging.swap.kind.build(),
             kernel: KernelTime::new(spec),
@@ -102,8 +103,13 @@ impl Clock for IntervalClock {
         rows.sum(time::MEMORY, total(|clock| clock.spent.memory_ps));
         rows.sum(time::FAULT, total(|clock| clock.spent.fault_ps));
         if let Some(dataflow) = &self.dataflow {
-            let branch_ps = (0..self.cores.len()).map(|core| dataflow.charged(core).branch_ps).sum();
-            rows.sum(time::BRANCH, branch_ps);
+            let total = |part: fn(Charged) -> u64| {
+                (0..self.cores.len()).map(|core| part(dataflow.charged(core))).sum()
+            };
+            rows.sum(time::BRANCH, total(|charged| charged.branch_ps));
+            if dataflow.fetches() {
+                rows.sum(time::FETCH, total(|charged| charged.fetch_ps));
+            }
         }
         self.kernel.rows(rows);
         self.memory.rows(rows);
@@ -164,6 +170,22 @@ impl CoreTime for IntervalClock {
         if accesses == 0 {
             let all = (u128::from(instructions.unwrap_or(0)) << FRACTION_BITS) * u128::from(cycle_ps);
             clock.advance(u64::try_from(all / u128::from(width)).unwrap_or(u64::MAX));
+        }
+    }
+
+    #[inline]
+    fn begin_fetch(&mut self, core: usize) {
+        if let Some(dataflow) = &mut self.dataflow {
+            self.cores[core].translated_ps = dataflow.fetch_ps(core);
+        }
+    }
+
+    #[inline]
+    fn fetched(&mut self, core: usize, addr: PhysAddr) {
+        if let Some(dataflow) = &mut self.dataflow {
+            let translated_ps = self.cores[core].translated_ps;
+            let latency_ps = self.memory.fetch(core, addr, translated_ps);
+            dataflow.fetched(core, translated_ps + latency_ps);
         }
     }
 

@@ -1,0 +1,109 @@
+//! The fetch of instructions: the lines of each executed block go through a core's translation hardware and caches.
+
+use pagewalk_trace::{BlockId, Code};
+use pagewalk_vm::addr::{PhysAddr, VirtAddr};
+use pagewalk_vm::table::PageTable;
+use pagewalk_vm::tlb::Translation;
+
+use super::{Engine, Stopped};
+use crate::error::MachineError;
+use crate::metrics::Rows;
+use crate::metrics::names::fetch;
+use crate::spec::settings::ProgramSpace;
+use crate::time::Clock;
+
+/// log2 of the bytes that a core fetches at once.
+const LINE_SHIFT: u32 = 6;
+/// No line of a program.
+const NONE: u64 = u64::MAX;
+
+/// The code of the program, and how far the cores are in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetching {
+    /// By number of the block, its first and its last line; none of a block that lies where programs of this machine have nothing.
+    blocks: Vec<Option<(u64, u64)>>,
+    /// By core, the line that it fetched last.
+    last: Vec<u64>,
+    /// The end of the addresses that programs have.
+    end: VirtAddr,
+    lines: u64,
+}
+
+impl Fetching {
+    /// Returns the fetch of so many cores, of programs whose addresses end at `end`.
+    pub(crate) fn new(cores: usize, end: VirtAddr) -> Self {
+        Self { blocks: Vec::new(), last: vec![NONE; cores], end, lines: 0 }
+    }
+
+    /// Takes the place of a block. Blocks are numbered in order; a number out of order no front-end gives.
+    pub(super) fn code(&mut self, code: &Code) {
+        let (start, bytes) = (code.addr.0, code.bytes.len() as u64);
+        let last = start.checked_add(bytes.max(1) - 1).filter(|last| *last < self.end.0);
+        let lines = last.map(|last| (start >> LINE_SHIFT, last >> LINE_SHIFT));
+        let number = code.block.0 as usize;
+        if number == self.blocks.len() {
+            self.blocks.push(lines);
+        } else if let Some(known) = self.blocks.get_mut(number) {
+            *known = lines;
+        }
+    }
+
+    /// Lets every core fetch its next line, whatever it fetched last.
+    pub(super) fn forget(&mut self) {
+        self.last.fill(NONE);
+    }
+
+    /// Adds the counts to the rows.
+    pub(super) fn rows(&self, rows: &mut Rows) {
+        rows.sum(fetch::LINES, self.lines);
+    }
+}
+
+impl<T: PageTable, C: Clock> Engine<T, C> {
+    /// Lets the cores fetch the instructions of the blocks that they execute, where programs have this space.
+    pub(crate) fn fetch_instructions(&mut self, space: Option<ProgramSpace>) {
+        let end = VirtAddr(space.map_or(1 << 47, |space| space.bytes));
+        self.fetching = Some(Box::new(Fetching::new(self.mmu.cores(), end)));
+    }
+
+    /// Lets the running core fetch the instructions of a block that it begins to execute: a line that it has just fetched it still has.
+    #[inline]
+    pub(super) fn fetch(&mut self, block: BlockId) -> Result<(), MachineError> {
+        let Some(fetching) = &self.fetching else { return Ok(()) };
+        let Some(&Some((first, last))) = fetching.blocks.get(block.0 as usize) else { return Ok(()) };
+        if first == last && fetching.last[self.core] == first {
+            return Ok(());
+        }
+        (first..=last).try_for_each(|line| self.fetch_line(line))
+    }
+
+    fn fetch_line(&mut self, line: u64) -> Result<(), MachineError> {
+        let Some(fetching) = &mut self.fetching else { return Ok(()) };
+        if std::mem::replace(&mut fetching.last[self.core], line) == line {
+            return Ok(());
+        }
+        fetching.lines += 1;
+        self.clock.begin_fetch(self.core);
+        self.mmu.count_fetch(self.core);
+        let addr = VirtAddr(line << LINE_SHIFT);
+        let frame = match self.mmu.front_of_instructions(self.core).lookup(addr.page(), false) {
+            Some(frame) => frame,
+            None => match self.translate_instruction(addr) {
+                Ok(translation) => translation.frame_of(addr.page()),
+                Err(Stopped::Missed(missed)) => unreachable!("{missed:?} in a machine without a tier"),
+                // The program executed the block, so it may: a mapping that says otherwise has been changed since.
+                Err(stopped @ Stopped::Fault(_)) => return self.stop(stopped).map(drop),
+            },
+        };
+        self.clock.fetched(self.core, PhysAddr(frame.addr().0 | addr.0 & 0xfff));
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn translate_instruction(&mut self, addr: VirtAddr) -> Result<Translation, Stopped> {
+        self.mmu.begin_fetch(self.core);
+        let translated = self.translate(addr, false);
+        self.mmu.end_fetch(self.core);
+        translated
+    }
+}

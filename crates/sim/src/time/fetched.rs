@@ -1,0 +1,65 @@
+//! The first caches for instructions.
+
+use pagewalk_vm::addr::PhysAddr;
+use pagewalk_vm::sets::LineArray;
+
+use super::cache::{LINE_SHIFT, MemoryHierarchy, MemoryReference};
+use crate::metrics::Rows;
+use crate::metrics::names::fetch;
+use crate::spec::settings::{InstructionCacheSpec, MachineSpec};
+
+/// A core's first cache for instructions, with its counts.
+#[derive(Clone, Debug)]
+pub(super) struct InstructionCache {
+    lines: LineArray,
+    misses: u64,
+    memory_reads: u64,
+}
+
+impl InstructionCache {
+    fn new(spec: &InstructionCacheSpec, end: PhysAddr) -> Self {
+        let lines = u32::try_from(spec.bytes >> LINE_SHIFT).expect("the machine file was checked");
+        let line_bits = end.0.next_power_of_two().trailing_zeros() - LINE_SHIFT;
+        let lines = LineArray::new(lines, spec.ways, line_bits).expect("the machine file was checked");
+        Self { lines, misses: 0, memory_reads: 0 }
+    }
+}
+
+impl MemoryHierarchy {
+    /// Lets the machine's cores fetch instructions through caches of their own, if it has them; physical addresses end at `end`.
+    pub(super) fn fetch_instructions(&mut self, spec: &MachineSpec, end: PhysAddr) {
+        let Some(fetch) = &spec.fetch else { return };
+        self.instructions = vec![InstructionCache::new(&fetch.cache, end); spec.core.count as usize];
+    }
+
+    /// Fetches a line of instructions at `at_ps`; returns how long that takes beyond a hit in the first cache for them.
+    #[inline]
+    pub(super) fn fetch(&mut self, core: usize, addr: PhysAddr, at_ps: u64) -> u64 {
+        let line = addr.0 >> LINE_SHIFT;
+        let is_there = self.instructions.get_mut(core).is_none_or(|cache| cache.lines.lookup(line, false));
+        if is_there { 0 } else { self.fetch_from_below(core, addr, at_ps) }
+    }
+
+    #[inline(never)]
+    fn fetch_from_below(&mut self, core: usize, addr: PhysAddr, at_ps: u64) -> u64 {
+        let Ok((level, latency_ps)) = self.access(core, addr, MemoryReference::Fetch, at_ps) else {
+            unreachable!("a fetch from flash, which machine files do not have")
+        };
+        let (levels, nearest_ps) = (self.levels(), self.nearest_latency_ps());
+        let cache = &mut self.instructions[core];
+        cache.misses += 1;
+        cache.memory_reads += u64::from(level == levels);
+        cache.lines.insert(addr.0 >> LINE_SHIFT, false);
+        latency_ps.saturating_sub(nearest_ps)
+    }
+
+    /// Adds the counts of the caches for instructions to the rows, if there are any.
+    pub(super) fn instruction_rows(&self, rows: &mut Rows) {
+        if self.instructions.is_empty() {
+            return;
+        }
+        let sum = |of: fn(&InstructionCache) -> u64| self.instructions.iter().map(of).sum();
+        rows.sum(fetch::CACHE_MISSES, sum(|cache| cache.misses));
+        rows.sum(fetch::MEMORY_READS, sum(|cache| cache.memory_reads));
+    }
+}

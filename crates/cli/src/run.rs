@@ -253,7 +253,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     let mut input =
         Input::open(&arguments.source, &arguments.how, arguments.seed, json, arguments.time_limit)?;
     let fetches = arguments.fetch && arguments.detail == DetailArgument::Counts;
-    if fetches && specs.iter().all(|spec| spec.fetch.is_none()) {
+    if fetches && specs.iter().all(|spec| spec.translation.fetch.is_none()) {
         bail!("--fetch, and no machine has a table [fetch]: zen3 has one");
     }
     let executes = arguments.detail == DetailArgument::Timed;

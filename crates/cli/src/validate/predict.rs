@@ -40,7 +40,7 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
         },
     },
     Ingredient { name: "bandwidth", switch_off: |machine| machine.hierarchy.memory.line_ps = None },
-    Ingredient { name: "fetch", switch_off: |machine| machine.fetch = None },
+    Ingredient { name: "fetch", switch_off: |machine| machine.translation.fetch = None },
 ];
 
 fn of_core(machine: &mut MachineSpec, change: fn(&mut DataflowSpec)) {

@@ -3,6 +3,7 @@
 use pagewalk_trace::Access;
 use pagewalk_vm::table::PageTable;
 
+use super::fetch::fetch;
 use super::{Accesses, Engine};
 use crate::error::MachineError;
 use crate::time::Clock;
@@ -21,22 +22,13 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     #[inline(never)]
     pub(super) fn blocks(&mut self, accesses: Accesses<'_>) -> Result<(), MachineError> {
         let (before, blocks) = accesses.by_block();
-        self.of_block(before)?;
+        of_block(self, before)?;
         for execution in blocks {
             self.clock.execute(self.core, execution.block, execution.count);
-            self.fetch(execution.block)?;
-            self.of_block(execution.accesses)?;
+            fetch(self, execution.block)?;
+            of_block(self, execution.accesses)?;
         }
         Ok(())
-    }
-
-    /// Makes the references of a block.
-    #[inline(always)]
-    fn of_block(&mut self, accesses: &[Access]) -> Result<(), MachineError> {
-        match C::TIMED {
-            true => accesses.iter().try_for_each(|&access| self.part_or_step(access)),
-            false => self.untimed(accesses),
-        }
     }
 
     /// Makes one reference, or a further part of the one before.
@@ -49,5 +41,17 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         self.counts.stores += u64::from(write);
         self.clock.begin_part(self.core);
         self.dispatched(addr, write)
+    }
+}
+
+/// Makes the references of a block.
+#[inline(always)]
+fn of_block<T: PageTable, C: Clock>(
+    engine: &mut Engine<T, C>,
+    accesses: &[Access],
+) -> Result<(), MachineError> {
+    match C::TIMED {
+        true => accesses.iter().try_for_each(|&access| engine.part_or_step(access)),
+        false => engine.untimed(accesses),
     }
 }

@@ -30,8 +30,9 @@ pub(crate) struct Fetching {
 }
 
 impl Fetching {
-    /// Returns the fetch of so many cores, of programs whose addresses end at `end`.
-    pub(crate) fn new(cores: usize, end: VirtAddr) -> Self {
+    /// Returns the fetch of so many cores, where programs have this space.
+    pub(crate) fn new(cores: usize, space: Option<ProgramSpace>) -> Self {
+        let end = VirtAddr(space.map_or(1 << 47, |space| space.bytes));
         Self { blocks: Vec::new(), last: vec![NONE; cores], end, lines: 0 }
     }
 
@@ -59,51 +60,50 @@ impl Fetching {
     }
 }
 
-impl<T: PageTable, C: Clock> Engine<T, C> {
-    /// Lets the cores fetch the instructions of the blocks that they execute, where programs have this space.
-    pub(crate) fn fetch_instructions(&mut self, space: Option<ProgramSpace>) {
-        let end = VirtAddr(space.map_or(1 << 47, |space| space.bytes));
-        self.fetching = Some(Box::new(Fetching::new(self.mmu.cores(), end)));
+/// Lets the running core fetch the instructions of a block that it begins to execute: a line that it has just fetched it still has.
+#[inline]
+pub(super) fn fetch<T: PageTable, C: Clock>(
+    engine: &mut Engine<T, C>,
+    block: BlockId,
+) -> Result<(), MachineError> {
+    let Some(fetching) = &engine.fetching else { return Ok(()) };
+    let Some(&Some((first, last))) = fetching.blocks.get(block.0 as usize) else { return Ok(()) };
+    if first == last && fetching.last[engine.core] == first {
+        return Ok(());
     }
+    (first..=last).try_for_each(|line| fetch_line(engine, line))
+}
 
-    /// Lets the running core fetch the instructions of a block that it begins to execute: a line that it has just fetched it still has.
-    #[inline]
-    pub(super) fn fetch(&mut self, block: BlockId) -> Result<(), MachineError> {
-        let Some(fetching) = &self.fetching else { return Ok(()) };
-        let Some(&Some((first, last))) = fetching.blocks.get(block.0 as usize) else { return Ok(()) };
-        if first == last && fetching.last[self.core] == first {
-            return Ok(());
-        }
-        (first..=last).try_for_each(|line| self.fetch_line(line))
+fn fetch_line<T: PageTable, C: Clock>(engine: &mut Engine<T, C>, line: u64) -> Result<(), MachineError> {
+    let Engine { mmu, clock, core, fetching, .. } = engine;
+    let Some(fetching) = fetching else { return Ok(()) };
+    if std::mem::replace(&mut fetching.last[*core], line) == line {
+        return Ok(());
     }
+    fetching.lines += 1;
+    clock.begin_fetch(*core);
+    mmu.count_fetch(*core);
+    let addr = VirtAddr(line << LINE_SHIFT);
+    let frame = match mmu.front_of_instructions(*core).lookup(addr.page(), false) {
+        Some(frame) => frame,
+        None => match translate(engine, addr) {
+            Ok(translation) => translation.frame_of(addr.page()),
+            Err(Stopped::Missed(missed)) => unreachable!("{missed:?} in a machine without a tier"),
+            // The program executed the block, so it may: a mapping that says otherwise has been changed since.
+            Err(stopped @ Stopped::Fault(_)) => return engine.stop(stopped).map(drop),
+        },
+    };
+    engine.clock.fetched(engine.core, PhysAddr(frame.addr().0 | addr.0 & 0xfff));
+    Ok(())
+}
 
-    fn fetch_line(&mut self, line: u64) -> Result<(), MachineError> {
-        let Some(fetching) = &mut self.fetching else { return Ok(()) };
-        if std::mem::replace(&mut fetching.last[self.core], line) == line {
-            return Ok(());
-        }
-        fetching.lines += 1;
-        self.clock.begin_fetch(self.core);
-        self.mmu.count_fetch(self.core);
-        let addr = VirtAddr(line << LINE_SHIFT);
-        let frame = match self.mmu.front_of_instructions(self.core).lookup(addr.page(), false) {
-            Some(frame) => frame,
-            None => match self.translate_instruction(addr) {
-                Ok(translation) => translation.frame_of(addr.page()),
-                Err(Stopped::Missed(missed)) => unreachable!("{missed:?} in a machine without a tier"),
-                // The program executed the block, so it may: a mapping that says otherwise has been changed since.
-                Err(stopped @ Stopped::Fault(_)) => return self.stop(stopped).map(drop),
-            },
-        };
-        self.clock.fetched(self.core, PhysAddr(frame.addr().0 | addr.0 & 0xfff));
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn translate_instruction(&mut self, addr: VirtAddr) -> Result<Translation, Stopped> {
-        self.mmu.begin_fetch(self.core);
-        let translated = self.translate(addr, false);
-        self.mmu.end_fetch(self.core);
-        translated
-    }
+#[inline(never)]
+fn translate<T: PageTable, C: Clock>(
+    engine: &mut Engine<T, C>,
+    addr: VirtAddr,
+) -> Result<Translation, Stopped> {
+    engine.mmu.begin_fetch(engine.core);
+    let translated = engine.translate(addr, false);
+    engine.mmu.end_fetch(engine.core);
+    translated
 }

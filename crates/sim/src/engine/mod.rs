@@ -8,6 +8,7 @@ mod fetch;
 mod pieces;
 mod prefetch;
 mod processor;
+mod waiting;
 
 use pagewalk_trace::{Access, Event};
 use pagewalk_vm::addr::{Asid, PageSize, Pfn, PhysAddr, VirtAddr, Vpn};
@@ -17,7 +18,7 @@ use pagewalk_vm::table::{PageTable, WalkEnd, WalkOutcome, WalkRead};
 use pagewalk_vm::tier::FlashPage;
 use pagewalk_vm::tlb::Translation;
 
-use self::fetch::Fetching;
+pub(crate) use self::fetch::Fetching;
 pub(crate) use self::pieces::{Accesses, Then, pieces};
 use self::processor::Running;
 use crate::error::MachineError;
@@ -25,7 +26,7 @@ use crate::kernel::{FaultFailure, Kernel};
 use crate::metrics::names::program;
 use crate::metrics::{KernelStep, Rows};
 use crate::mmu::{Mmu, WalkListener, Walked, translation_of};
-use crate::time::{Clock, MissKind, Missed, Requester, Waiter, WalkBegin};
+use crate::time::{Clock, MissKind, Missed, WalkBegin};
 
 /// The cores of a machine, its kernel and its clock.
 pub(crate) struct Engine<T: PageTable, C> {
@@ -38,7 +39,7 @@ pub(crate) struct Engine<T: PageTable, C> {
     /// Instructions and accesses of the current segment.
     pub(crate) segment: Option<(u64, u64)>,
     /// The fetch of instructions, if it is modelled.
-    fetching: Option<Box<Fetching>>,
+    pub(crate) fetching: Option<Box<Fetching>>,
 }
 
 /// Counts of what the program did.
@@ -355,68 +356,6 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
                 Err(FaultFailure::Signal) => return Ok(None),
             }
         }
-    }
-
-    /// Lets the running core wait for a page, without anything else to do, until its access is done.
-    #[cold]
-    fn wait_for(&mut self, addr: VirtAddr, write: bool, first: Missed) -> Result<(), MachineError> {
-        let core = self.core;
-        let waiter = Requester::waiting(core, None).waiter;
-        let mut missed = Some(first);
-        while let Some(Missed { page, signal_ps, kind }) = missed {
-            if kind == MissKind::Fault {
-                let (kernel, mut processor) = self.parts();
-                kernel.begin_page_in(&mut processor, page, waiter);
-            } else {
-                self.clock.wait(core, KernelStep::Miss, signal_ps);
-            }
-            let (at_ps, woken) = loop {
-                let next_ps = self.clock.memory_next_ps();
-                assert!(next_ps < u64::MAX, "core {core} waits for {page:?}, and nothing is under way");
-                if let Some((at_ps, woken)) = self.clock.memory_advance(next_ps)
-                    && woken.waiter == waiter
-                {
-                    break (at_ps, woken);
-                }
-            };
-            self.forget_left();
-            self.end_wait(kind, at_ps);
-            let granted = (kind == MissKind::Synchronous).then_some(woken.page);
-            self.clock.request_as(core, Requester::waiting(core, granted));
-            self.clock.begin_again(core);
-            self.mmu.count_accesses(core, 1);
-            self.counts.repeated += 1;
-            missed = self.attempt(addr, write)?;
-        }
-        self.clock.request_as(core, Requester::waiting(core, None));
-        Ok(())
-    }
-
-    /// Notes that the running core has waited for a page until `at_ps`.
-    pub(crate) fn end_wait(&mut self, kind: MissKind, at_ps: u64) {
-        let step = if kind == MissKind::Stalled { KernelStep::Stall } else { KernelStep::Read };
-        self.clock.wait(self.core, step, at_ps);
-        if kind == MissKind::Fault {
-            self.end_page_in();
-        }
-    }
-
-    /// Lets the kernel ask for a page on flash.
-    pub(crate) fn begin_page_in(&mut self, page: FlashPage, waiter: Waiter) {
-        let (kernel, mut processor) = self.parts();
-        kernel.begin_page_in(&mut processor, page, waiter);
-    }
-
-    /// Lets the kernel enter a page that has come from flash.
-    pub(crate) fn end_page_in(&mut self) {
-        let (kernel, mut processor) = self.parts();
-        kernel.end_page_in(&mut processor);
-    }
-
-    /// Removes the translations of pages that left the tier.
-    pub(crate) fn forget_left(&mut self) {
-        let (kernel, mut processor) = self.parts();
-        kernel.forget_left(&mut processor);
     }
 
     /// Charges the running core for the time that interrupts took.

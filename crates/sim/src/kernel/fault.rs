@@ -11,7 +11,7 @@ use super::books;
 use super::context::Context;
 use super::read_ahead::bring_back;
 use super::reclaim::take_movable;
-use super::sharing::{copy_on_write, enter_page, is_movable, map_cached, note_cached};
+use super::sharing::{copy_on_write, enter_around, enter_page, is_movable, map_cached, note_cached};
 use crate::error::MachineError;
 use crate::metrics::KernelStep;
 
@@ -41,7 +41,11 @@ pub(super) fn fault(cx: &mut Context<'_>, addr: VirtAddr, write: bool) -> Result
             Err(FaultError::Unmapped { .. }) => map_unannounced(cx, addr),
         }
     };
-    Ok(map_page(cx, addr.page(), write, &plan)?)
+    map_page(cx, addr.page(), write, &plan)?;
+    if !write {
+        enter_around(cx, addr.page(), &plan)?;
+    }
+    Ok(())
 }
 
 /// Handles a store to a page whose entry does not allow it: a copy is due, or the mapping does not allow the store either.

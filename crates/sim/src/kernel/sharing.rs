@@ -10,15 +10,16 @@
 //! Pages of files and of shared memory are in the page cache as long as any mapping has them: the next mapping of the same
 //! page, in whatever process, has the same frame. A private mapping that is only read has it, too, and takes a copy at the
 //! first store. DEVIATION: a page that no mapping has any more is not kept; files are read without time, whether the page is
-//! cached or not. DEVIATION: a fault enters one page, not the fifteen around it that are cached as well; a shared page may be
-//! written to at once, where some file systems want to hear of the first store.
+//! cached or not. A load that faults enters the cached pages around it, too, as many as `fault-around` says (Linux,
+//! `mm/memory.c`, `do_fault_around`). DEVIATION: all pages of files count as cached there; a shared page may be written to at once,
+//! where some file systems want to hear of the first store.
 //!
 //! Where frames are placed by hashing, a child's page cannot name its parent's frame by a code, because codes are about a page
 //! number and an address space. DEVIATION: the entry says that the frame is an ordinary one, and the table beside names it;
 //! the copy that a store takes has a code. The Mosaic paper's prototype leaves shared pages out altogether.
 
 use pagewalk_trace::{Backing, Mapping, ObjectPages};
-use pagewalk_vm::addr::{PageSize, Pfn, VirtRange, Vpn};
+use pagewalk_vm::addr::{Granule, PAGE_BYTES, PageSize, Pfn, VirtRange, Vpn};
 use pagewalk_vm::reclaim::ObjectPage;
 use pagewalk_vm::space::{FaultPlan, Vma};
 use pagewalk_vm::table::Leaf;
@@ -127,17 +128,58 @@ pub(super) fn map_cached(
     write: bool,
     plan: &FaultPlan,
 ) -> Result<bool, MachineError> {
+    if !enter_cached(cx, page, size, write, plan)? {
+        return Ok(false);
+    }
+    cx.state.counts.faults.minor[cx.state.shape().rank(size)] += 1;
+    cx.state.counts.faults.page_cache += 1;
+    cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
+    Ok(true)
+}
+
+/// Enters a page whose frame another mapping has. Returns whether there is one.
+fn enter_cached(
+    cx: &mut Context<'_>,
+    page: Vpn,
+    size: PageSize,
+    write: bool,
+    plan: &FaultPlan,
+) -> Result<bool, MachineError> {
     let cached = shown(page, size, write, plan).and_then(|shown| cx.state.frames.shared().cached(shown));
     let Some(frame) = cached else { return Ok(false) };
     let other = cx.state.frames.shared().pages(frame)[0];
     let key = cx.key(page);
     cx.state.frames.share(frame, other, key);
-    let level = cx.state.shape().rank(size);
-    enter_page(cx, page, frame, level as u32, write, plan)?;
-    cx.state.counts.faults.minor[level] += 1;
-    cx.state.counts.faults.page_cache += 1;
-    cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
+    enter_page(cx, page, frame, cx.state.shape().rank(size) as u32, write, plan)?;
     Ok(true)
+}
+
+/// Enters the pages around one of a file that a load has faulted for, in the aligned block of `fault-around` and in the mapping, which
+/// have no entry yet. A full memory ends that.
+pub(super) fn enter_around(cx: &mut Context<'_>, vpn: Vpn, plan: &FaultPlan) -> Result<(), MachineError> {
+    let pages = cx.state.spec.kernel.fault_around_bytes / PAGE_BYTES;
+    let vma = &plan.vma;
+    let is_of_file = vma.backing == Backing::File && vma.huge.is_none() && !vma.locked;
+    if pages <= 1 || !is_of_file || cx.state.shape().granule != Granule::Size4K {
+        return Ok(());
+    }
+    // A trace that gives frames says what is there.
+    if cx.state.frames.given().is_some() {
+        return Ok(());
+    }
+    let first = vpn.0 & !(pages - 1);
+    let around = (first..first + pages).map(Vpn);
+    for page in around.filter(|page| vma.range.contains(page.addr())) {
+        let is_vacant = cx.tables.is_vacant(cx.process, &cx.state.table_space.memory, page, 0);
+        if !is_vacant || enter_cached(cx, page, PageSize::Size4K, false, plan)? {
+            continue;
+        }
+        let Ok(frame) = cx.state.frames.take_kept(PageSize::Size4K) else { break };
+        note_cached(cx, page, PageSize::Size4K, frame, false, plan);
+        enter_page(cx, page, frame, 0, false, plan)?;
+        cx.count_resident(PageSize::Size4K);
+    }
+    Ok(())
 }
 
 /// Notes a page's new frame: other mappings that show the same will find it.

@@ -11,7 +11,7 @@ use pagewalk_vm::tlb::{Tlb, TlbStorage, Tlbs};
 
 use super::events::Machine;
 use super::simulate::{Detail, Simulate};
-use crate::engine::Engine;
+use crate::engine::{Engine, Fetching};
 use crate::error::MachineError;
 use crate::jobs::Jobs;
 use crate::kernel::Kernel;
@@ -63,7 +63,7 @@ pub(super) fn machine<T: Built, C: Clock>(
     let start = frames.ordinary().start();
     let end = start.addr().add(spec.paging.frames.memory_bytes());
     let uses = frames.uses();
-    let fetch = spec.fetch.as_ref().filter(|_| source.gives_blocks);
+    let fetch = spec.translation.fetch.as_ref().filter(|_| source.gives_blocks);
     let fetch = fetch.filter(|_| !C::TIMED || spec.core.dataflow.is_some());
     let core = |number: u32| core::<T>(spec, fetch, seed ^ u64::from(number) << 32, uses);
     let cores = (0..spec.core.count).map(core);
@@ -84,7 +84,7 @@ pub(super) fn machine<T: Built, C: Clock>(
     let mmu = Mmu::new(levels, cores.collect(), shared, host);
     let mut engine = Engine::start(mmu, kernel, C::new(&timed, end, source.gives_blocks))?;
     if fetch.is_some() {
-        engine.fetch_instructions(spec.translation.table.program_space());
+        engine.fetching = Some(Box::new(Fetching::new(count, spec.translation.table.program_space())));
     }
     let jobs = spec.threads.as_ref().filter(|_| C::TIMED).map(|threads| Jobs::new(&spec, threads, seed));
     Ok(Machine { spec, engine, jobs, phases: Phases::default() })

@@ -5,23 +5,10 @@ use pagewalk_vm::table::{PageTable, WalkCaching};
 use pagewalk_vm::tlb::{LevelCounts, Tlb};
 
 use super::filter::FrontFilter;
+use super::side::InstructionSide;
 use super::{Core, Mmu};
 use crate::metrics::Rows;
 use crate::metrics::names::fetch;
-
-/// The instructions' own filter, and what was counted before the first TLB level for them.
-#[derive(Clone, Debug)]
-pub(crate) struct InstructionSide {
-    /// While instructions are looked up, that for data.
-    pub(super) front: FrontFilter,
-    /// Likewise, the look-ups.
-    looked_up: u64,
-    /// Lines that were fetched.
-    fetched: u64,
-    walks: u64,
-    /// Walks of the MMU when the look-up that is under way began.
-    walks_before: u64,
-}
 
 impl<W: WalkCaching> Core<W> {
     /// Returns the core with a first TLB level for instructions; `classes` as in [`Core::new`].
@@ -31,8 +18,7 @@ impl<W: WalkCaching> Core<W> {
             _ => FrontFilter::new(Some(&first), base, classes),
         };
         self.tlbs = self.tlbs.with_first_level_for_instructions(first);
-        let side = InstructionSide { front, looked_up: 0, fetched: 0, walks: 0, walks_before: 0 };
-        Self { instructions: Some(Box::new(side)), ..self }
+        Self { instructions: Some(Box::new(InstructionSide::new(front))), ..self }
     }
 
     /// Exchanges the parts for data and for instructions.

@@ -4,6 +4,7 @@ mod fetch;
 mod filter;
 mod host;
 mod prefetch;
+mod side;
 
 use pagewalk_vm::addr::{Asid, PageSize, Vpn};
 use pagewalk_vm::table::{
@@ -11,11 +12,11 @@ use pagewalk_vm::table::{
 };
 use pagewalk_vm::tlb::{Fill, LevelCounts, TlbHit, Tlbs, Translation};
 
-use self::fetch::InstructionSide;
 use self::filter::FrontFilter;
 pub(crate) use self::filter::MOST_CLASSES;
 pub(crate) use self::host::Below;
 pub(crate) use self::prefetch::Prefetching;
+use self::side::InstructionSide;
 use crate::metrics::Rows;
 use crate::metrics::names::{tlb, walk, walk_cache};
 use crate::time::{Missed, WalkBegin};

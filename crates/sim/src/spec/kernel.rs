@@ -2,7 +2,7 @@
 
 use pagewalk_vm::addr::PageSize;
 
-use super::section::{STEP_PS, Words, section};
+use super::section::{Resolver, STEP_PS, Table, Words, section};
 
 /// Huge pages for anonymous memory: transparent ones as in `/sys/kernel/mm/transparent_hugepage/enabled`, or explicit ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,7 @@ section! {
         minor_fault_ps: u64 = "minor-fault" time(STEP_PS) or "\"500 ns\"", "a minor fault without zeroing its frame";
         zero_page_ps: u64 = "zero-page" time(STEP_PS) or "\"100 ns\"", "zeroing 4 KiB";
         zero_huge_page_ps: u64 = "zero-huge-page" time(STEP_PS) or "\"100 us\"", "zeroing 2 MiB; 1 GiB is 512 of them";
+        fault_around_bytes: u64 = "fault-around" bytes(4_096, 2 << 20) or "\"4KiB\"", "what a load's fault for a page of a file enters around it, an aligned power of two: Linux has 64KiB";
         shootdown_ps: u64 = "shootdown" time(STEP_PS) or "\"2 us\"", "a TLB shootdown on unmap, protect or remap of resident pages";
         allocation: AllocationSpec = "allocation" word(&ALLOCATIONS) or "\"zeroing\"",
             "memory for page tables costs zero-page for each 4 KiB, or what was measured at a fragmentation index of 0.7: 2 us \
@@ -92,6 +93,16 @@ section! {
         visit_line_ps: u64 = "visit-line" time(STEP_PS) or "\"10 ns\"", "looking at a slot of a hashed table that is resized";
         move_line_ps: u64 = "move-line" time(STEP_PS) or "\"100 ns\"", "taking a line of a hashed table to another slot";
     }
+}
+
+/// Faults enter aligned powers of two of bytes.
+pub(super) fn check_fault_around(table: &Table, resolver: &mut Resolver<'_>) -> Option<()> {
+    let bytes = table.bytes("fault-around")?;
+    if !bytes.is_power_of_two() {
+        let message = format!("kernel: faults enter {bytes} bytes, which is no power of two");
+        return resolver.refuse(message, "Linux enters 64KiB", table, &["fault-around"]);
+    }
+    Some(())
 }
 
 impl KernelSpec {

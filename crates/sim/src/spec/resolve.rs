@@ -13,7 +13,7 @@ use super::files::{FILES, FILES_COMMON, files};
 use super::flash::FLASH;
 use super::frames::{BuddySpec, FRAMES, FrameKind};
 use super::host::{HOST, host};
-use super::kernel::{HUGE_PAGES, HugePagePolicy, KernelSpec, huge_pages};
+use super::kernel::{HUGE_PAGES, HugePagePolicy, KernelSpec, check_fault_around, huge_pages};
 use super::key::LEVELS;
 use super::memory::{CACHE_LEVEL, MESH, MemorySpec, caches, memory, mesh};
 use super::persistent::{self, PersistentSpec};
@@ -98,7 +98,10 @@ section! {
         check_threads(tree, table.as_ref(), threads_table, resolver);
         let granule = table.as_ref().map_or(Granule::Size4K, |table| table.granule());
         check_granule(tree, granule, tlb.as_deref(), frames.as_ref(), huge_pages, resolver);
-        let kernel = kernel.and_then(|table| KernelSpec::resolve(table, resolver));
+        let kernel = kernel.and_then(|table| {
+            check_fault_around(table, resolver)?;
+            KernelSpec::resolve(table, resolver)
+        });
         let caches = caches(cache_levels, resolver);
         let walker = walker.and_then(|own| {
             check_walker(own, caches.as_ref()?.len(), resolver)?;
@@ -116,9 +119,9 @@ section! {
             name: name?,
             description: description?,
             core: core_spec?,
-            fetch: fetch?,
             translation: TranslationSpec {
                 tlb: tlb?,
+                fetch: fetch?,
                 prefetch: prefetch?,
                 walk_cache: walk_cache?,
                 table: table?,

@@ -42,8 +42,6 @@ pub struct MachineSpec {
     pub description: String,
     /// Cores: threads are placed on them round-robin by thread number.
     pub core: CoreSpec,
-    /// Instruction fetch; without it, instructions are there.
-    pub fetch: Option<FetchSpec>,
     /// From addresses to frames.
     pub translation: TranslationSpec,
     /// Frames, and pages that leave them.
@@ -65,6 +63,8 @@ pub struct MachineSpec {
 pub struct TranslationSpec {
     /// TLB levels, nearest the core first; none means every access walks.
     pub tlb: Vec<TlbLevelSpec>,
+    /// The fetch of instructions, their TLB and their first cache; without it, instructions are there.
+    pub fetch: Option<FetchSpec>,
     /// The prefetcher of the TLBs, if they have one.
     pub prefetch: Option<TlbPrefetchSpec>,
     /// The page-walk caches; absent means every walk starts at the root.

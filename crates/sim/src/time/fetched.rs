@@ -28,7 +28,7 @@ impl InstructionCache {
 impl MemoryHierarchy {
     /// Lets the machine's cores fetch instructions through caches of their own, if it has them; physical addresses end at `end`.
     pub(super) fn fetch_instructions(&mut self, spec: &MachineSpec, end: PhysAddr) {
-        let Some(fetch) = &spec.fetch else { return };
+        let Some(fetch) = &spec.translation.fetch else { return };
         self.instructions = vec![InstructionCache::new(&fetch.cache, end); spec.core.count as usize];
     }
 

@@ -165,3 +165,45 @@ fn an_object_in_pages_of_two_sizes_has_frames_of_both() {
     assert_eq!((counted(&result), page_cache(&result)), ((2, 0, 514), 1));
     assert_eq!(value(&result, "fault", "minor.2MiB"), 2);
 }
+
+/// A load's fault for a page of a file brings the aligned block around it, as far as the mapping goes; a store's does not.
+#[test]
+fn a_load_of_a_file_brings_the_pages_around_it() {
+    const N: u64 = 40;
+    for spec in machines() {
+        let is_small = spec.translation.table.granule() == Granule::Size4K;
+        let spec = changed(spec, |spec| spec.kernel.fault_around_bytes = 16 * 4096);
+        let mut batch = Batch::new();
+        batch.mark(file(20, N, 0, false));
+        loads(&mut batch, 20..20 + N);
+        // Blocks of 12, 16 and 12 pages.
+        let faults = if is_small { 3 } else { N };
+        assert_eq!(counted(&run(&spec, &batch)), (faults, 0, N), "{}", spec.name);
+        // Another mapping of the same pages finds them, three blocks as well, and a private store takes a copy of one.
+        batch.mark(Event::Process(ProcessId(1)));
+        batch.mark(file(20, N, 0, false));
+        stores(&mut batch, 25..26);
+        loads(&mut batch, 20..20 + N);
+        stores(&mut batch, 59..60);
+        let result = run(&spec, &batch);
+        let (stored, loaded) = (2, if is_small { 3 } else { N - 1 });
+        assert_eq!(counted(&result), (faults + loaded + stored, 1, N + 2), "{}", spec.name);
+        assert_eq!(page_cache(&result), loaded, "{}", spec.name);
+        batch.mark(Event::Unmap(range(20, N)));
+        batch.mark(Event::Process(ProcessId(0)));
+        batch.mark(Event::Unmap(range(20, N)));
+        assert_eq!(counted(&run(&spec, &batch)).2, 0, "{}: all frames are free", spec.name);
+    }
+}
+
+/// Anonymous memory, shared or not, has no pages to bring.
+#[test]
+fn nothing_lies_around_anonymous_memory() {
+    let spec = changed(spec("x86-64"), |spec| spec.kernel.fault_around_bytes = 1 << 16);
+    for shared in [false, true] {
+        let mut batch = Batch::new();
+        batch.mark(Event::Map(Mapping { shared, ..Mapping::anonymous(range(0, 32)) }));
+        loads(&mut batch, 0..32);
+        assert_eq!(counted(&run(&spec, &batch)), (32, 0, 32));
+    }
+}

@@ -11,7 +11,7 @@ const PAGE: u64 = 4096;
 const ROUNDS: u64 = 20;
 
 fn fetch(spec: &mut MachineSpec) -> &mut FetchSpec {
-    spec.fetch.as_mut().expect("zen3 fetches instructions")
+    spec.translation.fetch.as_mut().expect("zen3 fetches instructions")
 }
 
 /// A program of so many blocks, a distance apart, which executes all of them in turn, so many rounds, and loads a byte in each.

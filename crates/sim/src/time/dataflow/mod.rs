@@ -52,6 +52,8 @@ use self::pipeline::Pipeline;
 use self::plan::Plan;
 pub(super) use self::state::Charged;
 use self::state::Design;
+use crate::metrics::Rows;
+use crate::metrics::names::time;
 use crate::spec::settings::{DataflowSpec, MachineSpec};
 
 /// The pipelines of all cores, and the blocks of the program.
@@ -81,7 +83,7 @@ impl Dataflow {
     /// Creates the pipelines of a machine's cores. A load that hits in the nearest cache takes `nearest_ps`.
     pub(super) fn new(machine: &MachineSpec, spec: &DataflowSpec, nearest_ps: u64) -> Self {
         let core = &machine.core;
-        let ahead = machine.fetch.as_ref().map(|fetch| fetch.ahead);
+        let ahead = machine.translation.fetch.as_ref().map(|fetch| fetch.ahead);
         let design = Design::new(core, spec, nearest_ps, ahead.unwrap_or(1) as usize);
         Self {
             fetches: ahead.is_some(),
@@ -124,9 +126,14 @@ impl Dataflow {
         pipeline.begin(plan.map(|plan| (number, plan)), accesses);
     }
 
-    /// Returns whether instructions are fetched.
-    pub(super) fn fetches(&self) -> bool {
-        self.fetches
+    /// Adds the time that only cores have which execute instructions to the rows.
+    pub(super) fn rows(&self, rows: &mut Rows) {
+        let total =
+            |part: fn(Charged) -> u64| (0..self.cores.len()).map(|core| part(self.charged(core))).sum();
+        rows.sum(time::BRANCH, total(|charged| charged.branch_ps));
+        if self.fetches {
+            rows.sum(time::FETCH, total(|charged| charged.fetch_ps));
+        }
     }
 
     /// Goes on to the next line that a core fetches; returns when the front end asks for it.

@@ -7,6 +7,22 @@ use crate::time::dataflow::Reference;
 use crate::time::followed::Found;
 
 impl IntervalClock {
+    /// Goes on to the next line of instructions.
+    pub(super) fn ask_for_line(&mut self, core: usize) {
+        if let Some(dataflow) = &mut self.dataflow {
+            self.cores[core].translated_ps = dataflow.fetch_ps(core);
+        }
+    }
+
+    /// Fetches that line, whose address has been translated.
+    pub(super) fn fetch_line(&mut self, core: usize, addr: PhysAddr) {
+        if let Some(dataflow) = &mut self.dataflow {
+            let translated_ps = self.cores[core].translated_ps;
+            let latency_ps = self.memory.fetch(core, addr, translated_ps);
+            dataflow.fetched(core, translated_ps + latency_ps);
+        }
+    }
+
     /// Dispatches the next access, with the instructions before it.
     #[inline(never)]
     pub(super) fn issue(&mut self, core: usize) {

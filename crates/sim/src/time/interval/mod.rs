@@ -43,7 +43,7 @@ use pagewalk_vm::tier::FlashPage;
 
 use self::core::{CoreClock, FRACTION_BITS, InFlight, Pace};
 use self::design::{KernelTime, Latencies};
-use super::dataflow::{Charged, Dataflow};
+use super::dataflow::Dataflow;
 use super::device::Transfer;
 use super::device::store::BackingStore;
 use super::tiered::{Requester, Waiter, Woken};
@@ -103,13 +103,7 @@ impl Clock for IntervalClock {
         rows.sum(time::MEMORY, total(|clock| clock.spent.memory_ps));
         rows.sum(time::FAULT, total(|clock| clock.spent.fault_ps));
         if let Some(dataflow) = &self.dataflow {
-            let total = |part: fn(Charged) -> u64| {
-                (0..self.cores.len()).map(|core| part(dataflow.charged(core))).sum()
-            };
-            rows.sum(time::BRANCH, total(|charged| charged.branch_ps));
-            if dataflow.fetches() {
-                rows.sum(time::FETCH, total(|charged| charged.fetch_ps));
-            }
+            dataflow.rows(rows);
         }
         self.kernel.rows(rows);
         self.memory.rows(rows);
@@ -175,18 +169,12 @@ impl CoreTime for IntervalClock {
 
     #[inline]
     fn begin_fetch(&mut self, core: usize) {
-        if let Some(dataflow) = &mut self.dataflow {
-            self.cores[core].translated_ps = dataflow.fetch_ps(core);
-        }
+        self.ask_for_line(core);
     }
 
     #[inline]
     fn fetched(&mut self, core: usize, addr: PhysAddr) {
-        if let Some(dataflow) = &mut self.dataflow {
-            let translated_ps = self.cores[core].translated_ps;
-            let latency_ps = self.memory.fetch(core, addr, translated_ps);
-            dataflow.fetched(core, translated_ps + latency_ps);
-        }
+        self.fetch_line(core, addr);
     }
 
     #[inline(always)]

@@ -48,6 +48,11 @@ soak: setup
 	$(CARGO) test --release --package pagewalk-cuckoo --package pagewalk-vm --package pagewalk-workload \
 		--package pagewalk-ctfs --package pagewalk-capture --package pagewalk-cli -- --ignored
 	TARGET=$(TARGET) scripts/extend.py all --lint
+	$(MAKE) --no-print-directory gates
+
+# Predicted time, and what huge pages gain, against the stopwatch: half an hour on a quiet machine, which a busy one makes void.
+gates: setup build
+	scripts/gates.py $(PAGEWALK)
 
 # The toy TLB array of docs/extend.md, applied to a copy of the tree: one new file, one row.
 extend: setup
@@ -134,4 +139,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak extend lint mutants fuzz hardware riscv crosscheck ycsb suites modes build install examples package frontends setup clean
+.PHONY: run test bench papers soak gates extend lint mutants fuzz hardware riscv crosscheck ycsb suites modes build install examples package frontends setup clean

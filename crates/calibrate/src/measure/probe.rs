@@ -5,7 +5,7 @@ use std::io;
 use super::bench::Bench;
 use super::caches::{lines, usable};
 use super::chase::Ring;
-use super::steady::look;
+use super::steady::{addition, look};
 use crate::host::Host;
 
 /// The sizes at which the third cache is looked at, in bytes; those that a machine's own cache does not have are left out.
@@ -24,6 +24,8 @@ pub struct Glance {
     pub third_cache_bytes: f64,
     /// The time of a load from DRAM, in nanoseconds.
     pub dram_ns: f64,
+    /// Additions that this processor makes in a cycle: fewer than its core could, if another thread of the core takes a part.
+    pub additions: f64,
 }
 
 impl Glance {
@@ -34,6 +36,7 @@ impl Glance {
             cycle_ns: (self.cycle_ns + other.cycle_ns) / 2.0,
             third_cache_bytes: (self.third_cache_bytes + other.third_cache_bytes) / 2.0,
             dram_ns: (self.dram_ns + other.dram_ns) / 2.0,
+            additions: (self.additions + other.additions) / 2.0,
         }
     }
 
@@ -69,6 +72,7 @@ impl Prober {
     pub fn probe(&mut self) -> Glance {
         let mut bench = Bench::new(1, 0, &|| false);
         let (cycle, dram) = look(&mut bench, &mut self.dram);
+        let additions = addition(&mut bench).map_or(f64::NAN, f64::recip);
         let mut each = |(bytes, ring): &mut (usize, Ring)| {
             ring.warm();
             (*bytes, ring.step(&mut bench, STEPS))
@@ -78,7 +82,7 @@ impl Prober {
         let hit = steps.first().map_or(0.0, |(_, step)| *step);
         let dram_ns = dram.unwrap_or(f64::NAN);
         let third_cache_bytes = usable(&steps, hit, dram_ns);
-        Glance { cycle_ns: cycle.unwrap_or(f64::NAN), third_cache_bytes, dram_ns }
+        Glance { cycle_ns: cycle.unwrap_or(f64::NAN), third_cache_bytes, dram_ns, additions }
     }
 }
 
@@ -91,7 +95,8 @@ mod tests {
 
     #[test]
     fn movement_has_no_direction() {
-        let glance = |bytes: f64| Glance { cycle_ns: 0.3, third_cache_bytes: bytes, dram_ns: 100.0 };
+        let glance =
+            |bytes: f64| Glance { cycle_ns: 0.3, third_cache_bytes: bytes, dram_ns: 100.0, additions: 4.0 };
         assert_eq!(glance(8.0).third_cache_moved(&glance(10.0)), 0.25);
         assert_eq!(glance(10.0).third_cache_moved(&glance(8.0)), 0.25);
         assert_eq!(glance(0.0).third_cache_moved(&glance(0.0)), 0.0);
@@ -103,6 +108,6 @@ mod tests {
     fn a_look_shows_the_clock_and_dram() {
         let host = Host::read(Path::new("/"), &Cpuid::read()).expect("this computer");
         let glance = Prober::new(&host).expect("memory").probe();
-        assert!(glance.cycle_ns > 0.0 && glance.dram_ns > 0.0, "{glance:?}");
+        assert!(glance.cycle_ns > 0.0 && glance.dram_ns > 0.0 && glance.additions > 0.0, "{glance:?}");
     }
 }

@@ -31,7 +31,7 @@ impl Watch {
         let (cycle, dram) = look(bench, dram);
         self.cycles.extend(cycle);
         self.drams.extend(dram);
-        self.rates.extend(quartile(&(0..SAMPLES).map(|_| core::addition(bench)).collect::<Vec<_>>()));
+        self.rates.extend(addition(bench));
     }
 
     pub(super) fn end(self, bench: &Bench<'_>) -> Steadiness {
@@ -50,6 +50,11 @@ pub(super) fn look(bench: &mut Bench<'_>, dram: &mut Ring) -> (Option<f64>, Opti
     let cycles: Vec<f64> = (0..SAMPLES).map(|_| bench.cycle()).collect();
     let drams: Vec<f64> = (0..SAMPLES).map(|_| dram.step(bench, STEPS)).collect();
     (quartile(&cycles), quartile(&drams))
+}
+
+/// Returns the cycles of an instruction now, where many are independent: as many more as another thread of the core takes.
+pub(super) fn addition(bench: &mut Bench<'_>) -> Option<f64> {
+    quartile(&(0..SAMPLES).map(|_| core::addition(bench)).collect::<Vec<_>>())
 }
 
 /// Returns the largest over the least, less 1; 0 for nothing.

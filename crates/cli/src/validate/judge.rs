@@ -12,6 +12,8 @@ pub(super) enum Class {
     MemoryBound,
     /// A core waits for memory, of a footprint that a third cache may hold, depending on its other users.
     ThirdCache,
+    /// A loop that shows one parameter, of which the work alone is timed.
+    Micro,
 }
 
 /// The share of the time from which on a program is bound by memory.
@@ -34,6 +36,7 @@ impl Class {
             Self::CoreBound => "core-bound",
             Self::MemoryBound => "memory-bound",
             Self::ThirdCache => "third-cache",
+            Self::Micro => "micro",
         }
     }
 }

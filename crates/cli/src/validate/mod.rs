@@ -9,7 +9,6 @@ mod predict;
 mod programs;
 mod show;
 
-use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -28,10 +27,12 @@ use judge::{Class, error};
 use native::Native;
 use predict::{INGREDIENTS, Predicted, machines, predict};
 use programs::{Entry, Folder, Runnable, chosen};
-use show::{Gain, LeftOut, Row, Validation};
+use show::{Gain, LeftOut, Row, Times, Validation};
 
 /// The largest movement of the usable third cache between two looks with which a run counts.
 const MOVED: f64 = 0.25;
+/// The least share of a core's additions per cycle, at both looks, with which a run counts: with less, another thread has a part of it.
+const OWN: f64 = 0.8;
 /// How often a run that does not count is repeated.
 const TRIES: usize = 4;
 /// The rounds of the calibration that comes first, without `--machine`.
@@ -122,15 +123,22 @@ struct Machine {
     name: String,
     /// The complete text, as `pagewalk machines show` prints it.
     text: String,
+    /// The additions that a core makes in a cycle, if it executes instructions.
+    integer_units: Option<u32>,
+}
+
+impl Machine {
+    fn new(text: String) -> anyhow::Result<Self> {
+        let spec = spec::parse(&text, "the machine file")?;
+        let integer_units = spec.core.dataflow.map(|core| core.integer_units);
+        Ok(Self { name: spec.name, text, integer_units })
+    }
 }
 
 /// Returns the machine that is judged: the one that is named, or this computer after a short calibration.
 fn machine(arguments: &ValidateArguments, host: &Host) -> anyhow::Result<Machine> {
     if let Some(machine) = &arguments.machine {
-        return Ok(Machine {
-            name: spec::load_all(std::slice::from_ref(machine))?[0].name.clone(),
-            text: spec::show(machine)?,
-        });
+        return Machine::new(spec::show(machine)?);
     }
     note!("measuring this computer; --machine FILE takes a file of `pagewalk calibrate` instead");
     let measured = measured(host, ROUNDS, MEMORY)?;
@@ -138,8 +146,7 @@ fn machine(arguments: &ValidateArguments, host: &Host) -> anyhow::Result<Machine
     let folder = tempfile::tempdir().context("cannot make a folder")?;
     let file = folder.path().join("here.toml");
     std::fs::write(&file, calibrated_file(host, HERE, &measured)).context("cannot write the machine file")?;
-    let text = spec::show(file)?;
-    Ok(Machine { name: HERE.to_owned(), text })
+    Machine::new(spec::show(file)?)
 }
 
 /// What judges a machine by programs.
@@ -173,28 +180,42 @@ impl Judge<'_> {
             (moved > MOVED).then(|| format!("the usable third cache moved by {:.0} %", 100.0 * moved));
         let (spec, strange) = self.spec(looks.map(|(before, after)| before.middle(&after)))?;
         let void = moved.or(strange);
-        let predictions = predict(program, &machines(&spec, self.arguments.ablate))?;
+        let machines = machines(&spec, self.arguments.ablate);
+        let mut predictions = predict(program, &machines)?;
         let whole = predictions[0];
-        let errors = predictions[1..].iter().map(|predicted| error(predicted.cpu_ns, native.cpu_ns));
+        let huge_pages =
+            self.arguments.huge_pages.then(|| self.gain(program, &spec, &native, &whole)).transpose()?;
+        let mut measured_ns = native.cpu_ns;
+        if program.is_micro
+            && let Some(idle) = program.idle()
+        {
+            // What is to be seen is the work alone.
+            measured_ns -= native::least(&idle, self.arguments.runs as usize)?.cpu_ns;
+            let without = predict(&idle, &machines)?;
+            predictions.iter_mut().zip(without).for_each(|(all, idle)| all.cpu_ns -= idle.cpu_ns);
+        }
+        let errors = predictions[1..].iter().map(|predicted| error(predicted.cpu_ns, measured_ns));
+        let class = match program.is_micro {
+            true => Class::Micro,
+            false => Class::of(whole.memory_share, native.minor_faults as f64 * PAGE_BYTES),
+        };
         Ok(Row {
             program: program.name.clone(),
-            class: Class::of(whole.memory_share, native.minor_faults as f64 * PAGE_BYTES),
-            measured_ns: native.cpu_ns,
-            predicted_ns: whole.cpu_ns,
-            error: error(whole.cpu_ns, native.cpu_ns),
+            class,
+            is_held_out: program.is_held_out,
+            measured_ns,
+            predicted_ns: predictions[0].cpu_ns,
+            error: error(predictions[0].cpu_ns, measured_ns),
             measured_faults: native.minor_faults,
             predicted_faults: whole.minor_faults,
             void,
-            huge_pages: self
-                .arguments
-                .huge_pages
-                .then(|| self.gain(program, &spec, &native, &whole))
-                .transpose()?,
+            huge_pages,
             without: INGREDIENTS.iter().map(|ingredient| ingredient.name).zip(errors).collect(),
         })
     }
 
-    /// Returns what huge pages save of a program's time, here and on the machine.
+    /// Returns what huge pages save of a program's time, here and on the machine; and of its work alone, without its first touches, if it
+    /// can do without the work.
     fn gain(
         &self,
         program: &Runnable,
@@ -202,35 +223,60 @@ impl Judge<'_> {
         native: &Native,
         predicted: &Predicted,
     ) -> anyhow::Result<Gain> {
-        let program = program.with_huge_pages();
-        let with = native::least(&program, self.arguments.runs as usize)?;
-        let machine = predict(&program, std::slice::from_ref(spec))?[0];
-        Ok(Gain {
-            measured: 1.0 - with.cpu_ns / native.cpu_ns,
-            predicted: 1.0 - machine.cpu_ns / predicted.cpu_ns,
-        })
+        let runs = self.arguments.runs as usize;
+        let here = |program: &Runnable| anyhow::Ok(native::least(program, runs)?.cpu_ns);
+        let there = |program: &Runnable| anyhow::Ok(predict(program, std::slice::from_ref(spec))?[0].cpu_ns);
+        let huge = program.with_huge_pages();
+        let [small, large] = [
+            Times { measured: native.cpu_ns, predicted: predicted.cpu_ns },
+            Times { measured: here(&huge)?, predicted: there(&huge)? },
+        ];
+        let idle = program.idle().zip(huge.idle());
+        let steady = idle.map(|(idle, idle_huge)| {
+            let idle = Times { measured: here(&idle)?, predicted: there(&idle)? };
+            let idle_huge = Times { measured: here(&idle_huge)?, predicted: there(&idle_huge)? };
+            anyhow::Ok(saved(&small.less(&idle), &large.less(&idle_huge)))
+        });
+        Ok(Gain { whole: saved(&small, &large), steady: steady.transpose()? })
     }
 
     /// Returns the least time of several runs, and the looks before and after them: the first try that counts, or the last one.
     fn native(&mut self, program: &Runnable) -> anyhow::Result<(Native, Option<(Glance, Glance)>)> {
         let runs = self.arguments.runs as usize;
-        let Some(prober) = &mut self.prober else { return Ok((native::least(program, runs)?, None)) };
-        let (mut before, mut tries) = (prober.probe(), 0);
+        let Some(mut before) = self.look() else { return Ok((native::least(program, runs)?, None)) };
+        let mut tries = 0;
         loop {
             let native = native::least(program, runs)?;
-            let after = prober.probe();
+            let Some(after) = self.look() else { return Ok((native, None)) };
             tries += 1;
-            if tries == TRIES || before.third_cache_moved(&after) <= MOVED {
-                return Ok((native, Some((before, after))));
+            let looks = (before, after);
+            if tries == TRIES || self.disturbed(&looks).is_none() {
+                return Ok((native, Some(looks)));
             }
             before = after;
         }
     }
 
+    fn look(&mut self) -> Option<Glance> {
+        self.prober.as_mut().map(Prober::probe)
+    }
+
+    /// Returns why a run between two looks does not count, if it does not.
+    fn disturbed(&self, (before, after): &(Glance, Glance)) -> Option<String> {
+        let moved = before.third_cache_moved(after);
+        if moved > MOVED {
+            return Some(format!("the usable third cache moved by {:.0} %", 100.0 * moved));
+        }
+        let own = before.additions.min(after.additions) / f64::from(self.machine.integer_units?);
+        (own < OWN).then(|| {
+            format!("another thread had a part of the core, which made {:.0} % of its additions", 100.0 * own)
+        })
+    }
+
     /// Returns the machine, with what a look has shown in place of its own. A look at a host that stood still meanwhile may show what no
     /// machine has: then the machine comes as it is, with what is wrong.
     fn spec(&self, look: Option<Glance>) -> anyhow::Result<(MachineSpec, Option<String>)> {
-        let Machine { name, text } = &self.machine;
+        let Machine { name, text, .. } = &self.machine;
         let unchanged = || spec::parse(text, name);
         Ok(match look.map(|look| recalibrated(text, &look)).transpose()? {
             None => (unchanged()?, None),
@@ -242,9 +288,10 @@ impl Judge<'_> {
     }
 }
 
-impl Runnable {
-    fn of_user(program: &OsString, arguments: &[OsString]) -> Self {
-        let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
-        Self { name, path: program.clone(), arguments: arguments.to_vec() }
+/// Returns the share of times that others save.
+fn saved(all: &Times, others: &Times) -> Times {
+    Times {
+        measured: 1.0 - others.measured / all.measured,
+        predicted: 1.0 - others.predicted / all.predicted,
     }
 }

@@ -89,8 +89,8 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Runnable {
-        let arguments = ["-c", script].map(Into::into).into();
-        Runnable { name: "sh".into(), path: "/bin/sh".into(), arguments }
+        let arguments = ["-c", script].map(Into::into);
+        Runnable::of_user("/bin/sh".as_ref(), &arguments)
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         let error = |script| least(&shell(script), 1).expect_err("it fails").to_string();
         assert!(error("exit 3").contains("exit code 3"), "{}", error("exit 3"));
         assert!(error("kill -9 $$").contains("signal 9"), "{}", error("kill -9 $$"));
-        let none = Runnable { name: "none".into(), path: "/none".into(), arguments: vec![] };
+        let none = Runnable::of_user("/none".as_ref(), &[]);
         assert!(least(&none, 1).expect_err("it is not there").to_string().contains("cannot start /none"));
     }
 }

@@ -1,6 +1,6 @@
 //! The programs by which time is judged: small ones that are compiled here, and those of Debian's packages.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,12 @@ pub(super) struct Entry {
     from: From,
     /// The arguments; `TEXT`, `DATA` and `SOURCE` are the files that [`Folder`] makes.
     arguments: &'static [&'static str],
+    /// The arguments with which it does everything but its work: it touches its memory, and ends.
+    idle: Option<&'static [&'static str]>,
+    /// Whether it shows one parameter alone.
+    is_micro: bool,
+    /// Whether it was looked at while the model was made; the others are held out.
+    is_known: bool,
 }
 
 enum From {
@@ -25,11 +31,29 @@ enum From {
 }
 
 const fn c(name: &'static str, source: &'static str, arguments: &'static [&'static str]) -> Entry {
-    Entry { name, from: From::C(source), arguments }
+    Entry { name, from: From::C(source), arguments, idle: None, is_micro: false, is_known: false }
 }
 
 const fn system(name: &'static str, path: &'static str, arguments: &'static [&'static str]) -> Entry {
-    Entry { name, from: From::System(path), arguments }
+    Entry { name, from: From::System(path), arguments, idle: None, is_micro: false, is_known: false }
+}
+
+const fn micro(
+    name: &'static str,
+    arguments: &'static [&'static str],
+    idle: &'static [&'static str],
+) -> Entry {
+    Entry { is_micro: true, idle: Some(idle), is_known: true, ..c(name, MICRO, arguments) }
+}
+
+impl Entry {
+    const fn known(self) -> Self {
+        Self { is_known: true, ..self }
+    }
+
+    const fn idle(self, arguments: &'static [&'static str]) -> Self {
+        Self { idle: Some(arguments), ..self }
+    }
 }
 
 const CHASE: &str = include_str!("../../programs/chase.c");
@@ -41,6 +65,8 @@ const JOIN: &str = include_str!("../../programs/join.c");
 const TREE: &str = include_str!("../../programs/tree.c");
 const SIEVE: &str = include_str!("../../programs/sieve.c");
 const INTERPRET: &str = include_str!("../../programs/interpret.c");
+const MEMORY: &str = include_str!("../../programs/memory.c");
+const MICRO: &str = include_str!("../../programs/micro.c");
 const GUPS: &str = include_str!("../../../capture/programs/gups.c");
 const BTREE: &str = include_str!("../../../capture/programs/btree.c");
 const BFS: &str = include_str!("../../../capture/programs/bfs.c");
@@ -50,39 +76,64 @@ const RANDOM: &str = include_str!("../../../capture/programs/random.h");
 /// The programs; each takes 0.1 to 0.5 s on a core of 3 GHz.
 #[rustfmt::skip]
 pub(super) const PROGRAMS: &[Entry] = &[
-    c("chase-1", CHASE, &["1", "3000000"]),
-    c("chase-8", CHASE, &["8", "1000000"]),
-    c("chase-256", CHASE, &["256", "500000"]),
-    c("independent", INDEPENDENT, &["256", "2000000"]),
-    c("quicksort", QUICKSORT, &["400000"]),
-    c("stream", STREAM, &["64", "2"]),
-    c("matrix", MATRIX, &["600"]),
-    c("join-small", JOIN, &["20000", "2500000"]),
-    c("join", JOIN, &["4000000", "500000"]),
-    c("tree-small", TREE, &["20000", "400000"]),
-    c("tree", TREE, &["100000", "100000"]),
+    micro("micro-add",      &["add", "60000"],       &["add", "0"]),
+    micro("micro-adds",     &["adds", "30000"],      &["adds", "0"]),
+    micro("micro-multiply", &["multiply", "30000"],  &["multiply", "0"]),
+    micro("micro-addsd",    &["addsd", "30000"],     &["addsd", "0"]),
+    micro("micro-mulsd",    &["mulsd", "30000"],     &["mulsd", "0"]),
+    micro("micro-loads",    &["loads", "30000"],     &["loads", "0"]),
+    micro("micro-forward",  &["forward", "10000"],   &["forward", "0"]),
+    micro("micro-foreseen", &["foreseen", "30000"],  &["foreseen", "0"]),
+    micro("micro-jump",     &["jump", "30000"],      &["jump", "0"]),
+    micro("micro-jumps",    &["jumps", "20000"],     &["jumps", "0"]),
+    micro("micro-call",     &["call", "10000"],      &["call", "0"]),
+    micro("micro-random",   &["random", "10000"],    &["random", "0"]),
+    micro("micro-indirect", &["indirect", "5000"],   &["indirect", "0"]),
+    micro("micro-l1",       &["l1", "20000"],        &["l1", "0"]),
+    micro("micro-l2",       &["l2", "8000"],         &["l2", "0"]),
+    micro("micro-touch",    &["touch", "40"],        &["touch", "0"]),
+    micro("micro-system",   &["system", "300"],      &["system", "0"]),
+    c("chase-1", CHASE, &["1", "3000000"]).idle(&["1", "0"]).known(),
+    c("chase-8", CHASE, &["8", "1000000"]).idle(&["8", "0"]).known(),
+    c("chase-256", CHASE, &["256", "500000"]).idle(&["256", "0"]).known(),
+    c("independent", INDEPENDENT, &["256", "2000000"]).idle(&["256", "0"]).known(),
+    c("quicksort", QUICKSORT, &["400000"]).known(),
+    c("stream", STREAM, &["64", "2"]).idle(&["64", "0"]).known(),
+    c("matrix", MATRIX, &["600"]).known(),
+    c("join-small", JOIN, &["20000", "2500000"]).idle(&["20000", "0"]),
+    c("join", JOIN, &["4000000", "500000"]).idle(&["4000000", "0"]).known(),
+    c("tree-small", TREE, &["20000", "400000"]).idle(&["20000", "0"]),
+    c("tree", TREE, &["100000", "100000"]).idle(&["100000", "0"]).known(),
     c("sieve", SIEVE, &["100000", "200"]),
     c("interpret", INTERPRET, &["8000000"]),
-    c("gups", GUPS, &["256", "4"]),
-    c("btree", BTREE, &["300", "300"]),
-    c("bfs", BFS, &["17", "16", "2"]),
+    c("gups", GUPS, &["256", "4"]).idle(&["256", "0"]).known(),
+    c("btree", BTREE, &["300", "300"]).known(),
+    c("bfs", BFS, &["17", "16", "2"]).known(),
     c("match", MATCH, &["500", "400"]),
-    system("sort", "/usr/bin/sort", &["--parallel=1", "TEXT"]),
-    system("gzip", "/usr/bin/gzip", &["-c", "DATA"]),
+    c("sparse", MEMORY, &["sparse", "160", "2"]).idle(&["sparse", "160", "0"]),
+    c("transpose", MEMORY, &["transpose", "256", "1"]).idle(&["transpose", "256", "0"]),
+    c("histogram", MEMORY, &["histogram", "192", "4"]).idle(&["histogram", "192", "0"]),
+    c("radix", MEMORY, &["radix", "192", "1"]).idle(&["radix", "192", "0"]),
+    c("search", MEMORY, &["search", "256", "4"]).idle(&["search", "256", "0"]),
+    c("lists", MEMORY, &["lists", "256", "1"]).idle(&["lists", "256", "0"]),
+    system("sort", "/usr/bin/sort", &["--parallel=1", "TEXT"]).known(),
+    system("sort-threads", "/usr/bin/sort", &["--parallel=2", "TEXT", "TEXT"]),
+    system("gzip", "/usr/bin/gzip", &["-c", "DATA"]).known(),
     system("bzip2", "/usr/bin/bzip2", &["-c", "DATA"]),
     system("xz", "/usr/bin/xz", &["-1", "-T1", "-c", "DATA"]),
     system("md5sum", "/usr/bin/md5sum", &["TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT"]),
     system("sha256sum", "/usr/bin/sha256sum", &["TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT"]),
     system("awk", "/usr/bin/awk", &["{ sum += $1; count[$2]++ } END { print sum, length(count) }", "TEXT"]),
     system("sed", "/usr/bin/sed", &["s/abc\\([0-9]*\\)/\\1x/g", "DATA"]),
-    system("perl", "/usr/bin/perl", &["-e", "my %h; $h{$_ * 7919 % 100003} += $_ for 1 .. 300000; print scalar keys %h"]),
+    system("perl", "/usr/bin/perl", &["-e", "my %h; $h{$_ * 7919 % 100003} += $_ for 1 .. 300000; print scalar keys %h"]).known(),
     system("perl-text", "/usr/bin/perl", &["-ne", "$n++ while /[0-9a-f]{4}/g; END { print $n }", "DATA"]),
-    system("python", "/usr/bin/python3", &["-c", "d = {}\nfor i in range(400000): d[i * 7919 % 100003] = i\nprint(len(d))"]),
+    system("python", "/usr/bin/python3", &["-c", "d = {}\nfor i in range(400000): d[i * 7919 % 100003] = i\nprint(len(d))"]).known(),
     system("python-class", "/usr/bin/python3", &["-c", "class A:\n  def f(self, x): return x + 1\na = A(); x = 0\nfor i in range(800000): x = a.f(x)\nprint(x)"]),
-    system("sqlite", "/usr/bin/sqlite3", &[":memory:", "create table t(a integer primary key, b); insert into t select value, value * 7919 % 100003 from generate_series(1, 150000); create index i on t(b); select sum(b) from t where b % 7 = 3;"]),
+    system("sqlite", "/usr/bin/sqlite3", &[":memory:", "create table t(a integer primary key, b); insert into t select value, value * 7919 % 100003 from generate_series(1, 150000); create index i on t(b); select sum(b) from t where b % 7 = 3;"]).known(),
     system("tclsh", "/usr/bin/tclsh", &["SCRIPT"]),
     system("bc", "/usr/bin/bc", &["-q", "SUMS"]),
     system("jq", "/usr/bin/jq", &["-n", "[range(25000) | . * 3 % 7919] | sort | unique | length"]),
+    system("java", "/usr/bin/java", &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "Main.java"]),
     system("compiler", "/usr/bin/gcc", &["-O2", "-S", "-o", "/dev/null", "SOURCE"]),
 ];
 
@@ -92,16 +143,44 @@ pub(super) struct Runnable {
     pub(super) name: String,
     pub(super) path: OsString,
     pub(super) arguments: Vec<OsString>,
+    /// The arguments without its work, if the program can do without.
+    pub(super) idle: Option<Vec<OsString>>,
+    pub(super) is_micro: bool,
+    pub(super) is_held_out: bool,
 }
 
 impl Runnable {
     /// Returns the program as it runs where the C library's `malloc` asks for huge pages. `env` sets the variable for both kinds of
     /// runs.
     pub(super) fn with_huge_pages(&self) -> Self {
-        let tunable = OsString::from("GLIBC_TUNABLES=glibc.malloc.hugetlb=1");
-        let arguments =
-            [tunable, self.path.clone()].into_iter().chain(self.arguments.iter().cloned()).collect();
-        Self { name: self.name.clone(), path: "/usr/bin/env".into(), arguments }
+        let with = |arguments: &Vec<OsString>| {
+            let tunable = OsString::from("GLIBC_TUNABLES=glibc.malloc.hugetlb=1");
+            [tunable, self.path.clone()].into_iter().chain(arguments.iter().cloned()).collect()
+        };
+        Self {
+            path: "/usr/bin/env".into(),
+            arguments: with(&self.arguments),
+            idle: self.idle.as_ref().map(with),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the program without its work, if it can do without.
+    pub(super) fn idle(&self) -> Option<Self> {
+        Some(Self { arguments: self.idle.clone()?, ..self.clone() })
+    }
+
+    /// Returns a program of the user's.
+    pub(super) fn of_user(program: &OsStr, arguments: &[OsString]) -> Self {
+        let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
+        Self {
+            name,
+            path: program.to_owned(),
+            arguments: arguments.to_vec(),
+            idle: None,
+            is_micro: false,
+            is_held_out: true,
+        }
     }
 }
 
@@ -119,6 +198,8 @@ impl Entry {
     /// Returns what a user would type, for a list.
     pub(super) fn shown(&self) -> String {
         let path = match self.from {
+            From::C(MICRO) => "micro",
+            From::C(MEMORY) => "memory",
             From::C(_) => self.name.split_once('-').map_or(self.name, |(program, _)| program),
             From::System(path) => path,
         };
@@ -152,6 +233,7 @@ impl Folder {
             ("SCRIPT", "set s 0; for {set i 0} {$i < 200000} {incr i} {set s [expr {($s + $i * 3) % 10007}]}; puts $s\n".to_owned()),
             ("SUMS", "s = 0; for (i = 1; i < 200000; i++) s += i % 7 * i; s\nquit\n".to_owned()),
             ("SOURCE", source()),
+            ("Main.java", JAVA.to_owned()),
             ("random.h", RANDOM.to_owned()),
         ];
         for (name, content) in files {
@@ -177,13 +259,17 @@ impl Folder {
         };
         let word = |word: &&str| match *word {
             "SOURCE" => self.path("SOURCE.c").into(),
-            "TEXT" | "DATA" | "SCRIPT" | "SUMS" => self.path(word).into(),
+            "TEXT" | "DATA" | "SCRIPT" | "SUMS" | "Main.java" => self.path(word).into(),
             other => other.into(),
         };
+        let words = |words: &[&str]| words.iter().map(word).collect();
         Ok(Runnable {
             name: entry.name.to_owned(),
             path,
-            arguments: entry.arguments.iter().map(word).collect(),
+            arguments: words(entry.arguments),
+            idle: entry.idle.map(words),
+            is_micro: entry.is_micro,
+            is_held_out: !entry.is_known,
         })
     }
 
@@ -215,6 +301,20 @@ fn text(lines: u64) -> String {
         |i: u64| format!("{} {}\n", i * 7_919 % 100_003, format!("abc{:x}", i * 31_337 % 65_536).repeat(3));
     (0..lines).map(line).collect()
 }
+
+/// A program for a Java virtual machine, which compiles it, and itself, while it runs.
+const JAVA: &str = "\
+import java.util.HashMap;
+
+class Main {
+    public static void main(String[] arguments) {
+        var counts = new HashMap<Integer, Integer>();
+        for (int i = 0; i < 200_000; i++)
+            counts.merge(i * 7919 % 10_007, 1, Integer::sum);
+        System.out.println(counts.size());
+    }
+}
+";
 
 /// A C file of many small functions.
 fn source() -> String {
@@ -262,11 +362,15 @@ mod tests {
 
     #[test]
     fn huge_pages_are_asked_for_by_a_variable() {
-        let plain =
-            Runnable { name: "sort".into(), path: "/usr/bin/sort".into(), arguments: vec!["TEXT".into()] };
+        let plain = Runnable {
+            idle: Some(vec!["x".into()]),
+            ..Runnable::of_user("/usr/bin/sort".as_ref(), &["TEXT".into()])
+        };
         let huge = plain.with_huge_pages();
         assert_eq!((huge.name.as_str(), huge.path.to_str()), ("sort", Some("/usr/bin/env")));
         assert_eq!(huge.arguments, ["GLIBC_TUNABLES=glibc.malloc.hugetlb=1", "/usr/bin/sort", "TEXT"]);
+        let idle = huge.idle().expect("it has less to do");
+        assert_eq!(idle.arguments, ["GLIBC_TUNABLES=glibc.malloc.hugetlb=1", "/usr/bin/sort", "x"]);
     }
 
     #[test]

@@ -278,6 +278,28 @@ fn hashed_tables() {
 }
 
 #[test]
+fn instruction_fetch() {
+    let array = "[fetch.tlb.set-associative]\nentries = 64\nways = \"full\"\n";
+    let with = |base: &str, text: &str| refusal(&format!("name = \"x\"\nextends = \"{base}\"\n{text}"));
+    transcript(
+        "fetch",
+        &[
+            with("x86-64", "[fetch]\n"),
+            with("x86-64", &format!("{array}pages = [\"2MiB\"]\n")),
+            with(
+                "x86-64",
+                &format!("{array}pages = [\"4KiB\"]\n[fetch.cache]\nsize = \"48KiB\"\nways = 7\n"),
+            ),
+            with("x86-64", &format!("{array}pages = [\"4KiB\"]\n[fetch]\nahead = 0\n")),
+            with("x86-64-exclusive-tlb", &format!("{array}pages = [\"4KiB\"]\n")),
+            with("astriflash", &format!("{array}pages = [\"4KiB\"]\n")),
+            refusal(&format!("{NAME}{array}pages = [\"4KiB\"]\n")),
+            with("x86-64", "[kernel]\nfault-around = \"12KiB\"\n"),
+        ],
+    );
+}
+
+#[test]
 fn paging() {
     let with = |text: &str| refusal(&format!("name = \"x\"\nextends = \"x86-64\"\n{text}"));
     transcript(

@@ -4,6 +4,8 @@
 const WORDS: usize = 1 << 10;
 /// The base-2 logarithm of the bytes of a word.
 const WORD_SHIFT: u32 = 3;
+/// Loads whose places are remembered. Assumed. A power of two.
+const LOADS: usize = 1 << 10;
 
 /// The last stores to words of memory.
 #[derive(Clone, Debug)]
@@ -15,6 +17,8 @@ pub(super) struct Forwarding {
     /// The last store of which that is known.
     left: u64,
     buffer: u64,
+    /// By low bits of a load's address in the code: that address, and the word that it was handed last.
+    handed: Box<[(u64, u64); LOADS]>,
 }
 
 /// The last store to a word.
@@ -31,7 +35,8 @@ impl Forwarding {
     /// Creates the view of a store buffer of so many entries.
     pub(super) fn new(buffer: u32) -> Self {
         let words = Box::new([Stored::default(); WORDS]);
-        Self { words, leaves: Box::new([0; WORDS]), stores: 0, left: 0, buffer: buffer.into() }
+        let handed = Box::new([(u64::MAX, u64::MAX); LOADS]);
+        Self { words, leaves: Box::new([0; WORDS]), stores: 0, left: 0, buffer: buffer.into(), handed }
     }
 
     /// Notes a store of data that is there at `ready`.
@@ -61,6 +66,13 @@ impl Forwarding {
             number > 0 && self.stores - number < self.buffer && self.leaves[number as usize % WORDS] > at;
         (known == word && in_flight).then_some(ready)
     }
+    /// Returns whether an instruction that gets its data from a store got it from the same place last time, as far as is remembered: a
+    /// core then foresees it.
+    #[inline]
+    pub(super) fn repeats(&mut self, instruction: u64, addr: u64) -> bool {
+        let now = (instruction, addr >> WORD_SHIFT);
+        std::mem::replace(&mut self.handed[instruction as usize % LOADS], now) == now
+    }
 }
 
 #[cfg(test)]
@@ -82,5 +94,13 @@ mod tests {
         forwarding.store(0x2040, 21);
         assert_eq!((forwarding.find(0x2030, 19), forwarding.find(0x2030, 20)), (Some(10), None));
         assert_eq!(forwarding.find(0x2040, 30), Some(21), "not known to have left");
+    }
+
+    #[test]
+    fn an_instruction_that_gets_its_data_where_it_got_it_last_is_foreseen() {
+        let mut forwarding = Forwarding::new(3);
+        let found = [(1, 0x1000), (1, 0x1007), (1, 0x1008), (1, 0x1000), (2, 0x1000), (1, 0x1000)]
+            .map(|(instruction, addr)| forwarding.repeats(instruction, addr));
+        assert_eq!(found, [false, true, false, false, false, true]);
     }
 }

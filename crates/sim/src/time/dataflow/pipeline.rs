@@ -8,10 +8,10 @@ use super::plan::{Operation, Plan, Planned};
 use super::state::{Back, Charged, Current, Design, Execution, Front, Place};
 use super::units::Unit;
 
-/// Forwarding of a store's data in cycles: to an address relative to the stack, which cores recognise when they rename registers,
-/// and to another one. Measured on Zen 3: docs/time.md.
-const FORWARDED_ON_STACK: u64 = 1;
-const FORWARDED: u64 = 7;
+/// Forwarding of a store's data in cycles: where a core foresees it, which is an address relative to the stack, or the place from which
+/// the instruction got its data last time; and elsewhere. Measured on Zen 3: docs/time.md.
+const FORESEEN: u64 = 1;
+const FORWARDED: u64 = 5;
 /// Bytes of a repeated string instruction that take a slot of dispatch. Assumed.
 const REPEATED_BYTES: u32 = 32;
 
@@ -277,8 +277,9 @@ impl Pipeline {
         let mut done = self.place.issued + waited;
         let mut missed = waited.saturating_sub(self.design.nearest + translation);
         if let Some(ready) = self.execution.forwarding.find(addr, translated) {
-            let on_stack = self.place.planned.is_some_and(|planned| planned.on_stack);
-            let latency = if on_stack { FORWARDED_ON_STACK } else { FORWARDED };
+            let repeats = self.execution.forwarding.repeats(self.instruction(), addr);
+            let is_foreseen = repeats || self.place.planned.is_some_and(|planned| planned.on_stack);
+            let latency = if is_foreseen { FORESEEN } else { FORWARDED };
             (done, missed) = (ready.max(translated) + latency, 0);
         }
         if done >= self.current.loaded {

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Judges what the simulator says of time by the stopwatch, on this computer.
+
+    gates.py PAGEWALK [RESULT.json]
+
+Calibrates the computer and validates the machine file by all programs, with huge pages, unless a result of
+`pagewalk validate --huge-pages --format json` is given. A program whose run was void does not count. Exits with 1 if a gate is not
+passed, with 2 if too few programs counted to judge.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# By class of programs that nobody looked at while the model was made: how many have to count, and the largest median and worst error.
+CLASSES = {
+    "core-bound": (10, 0.12, 0.25),
+    "memory-bound": (5, 0.20, 0.35),
+}
+# The largest error of a loop that shows one parameter.
+MICRO = 0.10
+# A gain of the work alone from which on it is judged, and the largest difference to the prediction.
+GAIN, DIFFERENCE = 0.10, 0.05
+
+
+def measured(pagewalk: str) -> dict:
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Path(folder) / "here.toml"
+        subprocess.run([pagewalk, "calibrate", "-o", machine], check=True)
+        words = [pagewalk, "validate", "--machine", machine, "--huge-pages", "--format", "json"]
+        return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def median(errors: list[float]) -> float:
+    errors = sorted(errors)
+    return (errors[(len(errors) - 1) // 2] + errors[len(errors) // 2]) / 2
+
+
+def judge(result: dict) -> int:
+    rows = [row for row in result["programs"] if row["void"] is None]
+    failed = short = False
+    for name, (least, most_median, most_worst) in CLASSES.items():
+        errors = {row["program"]: row["error"] for row in rows if row["class"] == name and row["held_out"]}
+        if len(errors) < least:
+            print(f"{name}: {len(errors)} programs counted, {least} are needed")
+            short = True
+            continue
+        middle, worst = median(list(errors.values())), max(errors, key=errors.get)
+        passed = middle <= most_median and errors[worst] <= most_worst
+        failed |= not passed
+        print(f"{name}: {len(errors)} programs held out, median error {middle:.0%} (at most {most_median:.0%}), "
+              f"worst {errors[worst]:.0%} of {worst} (at most {most_worst:.0%}): {verdict(passed)}")
+    for row in rows:
+        if row["class"] == "micro":
+            passed = row["error"] <= MICRO
+            failed |= not passed
+            print(f"{row['program']}: error {row['error']:.0%} (at most {MICRO:.0%}): {verdict(passed)}")
+    for row in rows:
+        steady = row.get("huge_pages", {}).get("steady")
+        if steady and row["class"] != "micro" and steady["measured"] >= GAIN:
+            passed = abs(steady["measured"] - steady["predicted"]) <= DIFFERENCE
+            failed |= not passed
+            print(f"{row['program']}: huge pages save {steady['measured']:.1%} of the work alone, predicted "
+                  f"{steady['predicted']:.1%} (within {DIFFERENCE:.0%}): {verdict(passed)}")
+    return 1 if failed else 2 if short else 0
+
+
+def verdict(passed: bool) -> str:
+    return "passed" if passed else "NOT PASSED"
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) not in (1, 2):
+        sys.exit(__doc__)
+    result = json.loads(Path(arguments[1]).read_text()) if len(arguments) == 2 else measured(arguments[0])
+    return judge(result)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

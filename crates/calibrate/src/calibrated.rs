@@ -77,7 +77,7 @@ const ROWS: &[Row] = &[
     row(Quantity::MinorFault,      "kernel", "minor-fault", Form::Nanoseconds, "first touch of 4 KiB, less the zeroing"),
     row(Quantity::ZeroPage,        "kernel", "zero-page", Form::Nanoseconds, "first touch of 2 MiB less that of 4 KiB, by 511"),
     row(Quantity::ZeroHugePage,    "kernel", "zero-huge-page", Form::Nanoseconds, "first touch of 2 MiB, less minor-fault"),
-    row(Quantity::SystemCall,      "kernel", "", Form::Nanoseconds, "a system call that does nothing"),
+    row(Quantity::SystemCall,      "kernel", "system-call", Form::Nanoseconds, "a system call that does nothing"),
 ];
 
 /// Returns the machine file of a computer with this name: as it describes itself, with what was measured in place of what it

@@ -95,6 +95,7 @@ fn every_quantity_reaches_the_parameter_that_it_is_for() {
     let kernel = &machine.kernel;
     let costs = [kernel.minor_fault_ps, kernel.zero_page_ps, kernel.zero_huge_page_ps];
     assert_eq!(costs, [1_790_000, 410_000, 209_920_000]);
+    assert_eq!(kernel.system_call_ps, 230_000);
     assert!(text.contains("latency = 7 cycles: a line of each of 512 pages"), "{text}");
     assert!(!text.contains("Not measured") && !text.contains("noisy"), "{text}");
     assert!(text.contains("description = \"AMD EPYC, in a virtual machine, measured\""), "{text}");

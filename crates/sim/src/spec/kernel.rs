@@ -85,6 +85,7 @@ section! {
         zero_huge_page_ps: u64 = "zero-huge-page" time(STEP_PS) or "\"100 us\"", "zeroing 2 MiB; 1 GiB is 512 of them";
         fault_around_bytes: u64 = "fault-around" bytes(4_096, 2 << 20) or "\"4KiB\"", "what a load's fault for a page of a file enters around it, an aligned power of two: Linux has 64KiB";
         shootdown_ps: u64 = "shootdown" time(STEP_PS) or "\"2 us\"", "a TLB shootdown on unmap, protect or remap of resident pages";
+        system_call_ps: u64 = "system-call" time(STEP_PS) or "\"100 ns\"", "an instruction that the kernel or microcode executes (with `core.dataflow`, where the source says which blocks are executed)";
         allocation: AllocationSpec = "allocation" word(&ALLOCATIONS) or "\"zeroing\"",
             "memory for page tables costs zero-page for each 4 KiB, or what was measured at a fragmentation index of 0.7: 2 us \
              for 4 KiB, 375 us for 1 MiB, 60 ms for 64 MiB";

@@ -64,6 +64,8 @@ pub(super) struct Dataflow {
     cycle_ps: u64,
     are_dependences_followed: bool,
     fetches: bool,
+    /// The cycles of an instruction that the kernel executes.
+    system: u32,
 }
 
 /// What became of a reference: when it had its translation, and when its data is there.
@@ -87,6 +89,7 @@ impl Dataflow {
         let design = Design::new(core, spec, nearest_ps, ahead.unwrap_or(1) as usize);
         Self {
             fetches: ahead.is_some(),
+            system: u32::try_from(machine.kernel.system_call_ps / core.cycle_ps).unwrap_or(u32::MAX),
             blocks: Vec::new(),
             cores: (0..core.count).map(|_| Pipeline::new(design.clone())).collect(),
             cycle_ps: core.cycle_ps,
@@ -103,8 +106,8 @@ impl Dataflow {
             Isa::Aarch64 | Isa::Riscv64 | Isa::LoongArch64 => None,
         };
         let plan = block.map(|block| match self.are_dependences_followed {
-            true => Box::new(Plan::of(&block)),
-            false => Box::new(Plan::of(&block).without_dependences()),
+            true => Box::new(Plan::of(&block, self.system)),
+            false => Box::new(Plan::of(&block, self.system).without_dependences()),
         });
         let number = code.block.0 as usize;
         if number == self.blocks.len() {

@@ -61,7 +61,7 @@ pub(super) struct Planned {
 }
 
 impl Operation {
-    fn new(instruction: &Instruction, sets: &mut Vec<Registers>) -> Self {
+    fn new(instruction: &Instruction, system: u32, sets: &mut Vec<Registers>) -> Self {
         let Instruction { class, flow, operands, fuses, .. } = instruction;
         let repeats = *flow == Flow::Repeat;
         // A repetition waits for no other one: the core knows the addresses of all.
@@ -71,7 +71,7 @@ impl Operation {
         Self {
             reads: Names::read(reads, sets),
             writes: Names::written(writes, sets),
-            work: work(*class),
+            work: work(*class, system),
             takes_slot: !fuses,
             has_accesses: !operands.is_empty(),
             stores: operands.iter().any(|operand| operand.direction != Direction::Load),
@@ -104,13 +104,13 @@ impl Planned {
 }
 
 impl Plan {
-    /// Plans the operations and the accesses of a block.
-    pub(super) fn of(block: &Block) -> Self {
+    /// Plans the operations and the accesses of a block; the kernel takes so many cycles for an instruction.
+    pub(super) fn of(block: &Block, system: u32) -> Self {
         let addr = block.addr;
         let at = |instruction: &Instruction| addr.wrapping_add(instruction.offset.into());
         let (mut operations, mut accesses, mut sets) = (Vec::new(), Vec::new(), Vec::new());
         for (number, instruction) in (0..).zip(&block.instructions) {
-            operations.push(Operation::new(instruction, &mut sets));
+            operations.push(Operation::new(instruction, system, &mut sets));
             for (store, not) in [(false, Direction::Store), (true, Direction::Load)] {
                 let operands = instruction.operands.iter().filter(|operand| operand.direction != not);
                 accesses.extend(
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     fn times(code: &[u8], all: u32) -> Vec<(u32, bool, u32)> {
-        let plan = Plan::of(&Block::of_x86_64(0x1000, code));
+        let plan = Plan::of(&Block::of_x86_64(0x1000, code), 1);
         let entries = plan.accesses.iter().enumerate();
         entries.map(|(entry, access)| (access.instruction, access.store, plan.times(entry, all))).collect()
     }

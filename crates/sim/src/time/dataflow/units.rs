@@ -49,8 +49,8 @@ pub(super) struct Work {
 /// Returns what an operation of a class takes.
 ///
 /// Latencies in cycles: AMD, "Software Optimization Guide for the AMD Family 19h Processors" (56665), instruction latencies, and
-/// `docs/time.md` for those that were measured; of microcode and the kernel's entry, assumed.
-pub(super) const fn work(class: Class) -> Work {
+/// `docs/time.md` for those that were measured; of microcode, assumed. `system` are those of the kernel's entry.
+pub(super) const fn work(class: Class, system: u32) -> Work {
     let (unit, latency, is_serial) = match class {
         Class::Nop | Class::Zero | Class::Move | Class::LoadStore => (None, 0, false),
         Class::Integer | Class::Lea | Class::Shift | Class::BitScan | Class::Condition | Class::Branch => {
@@ -74,7 +74,7 @@ pub(super) const fn work(class: Class) -> Work {
         Class::String => (None, 0, false),
         Class::Locked => (Some(Unit::Integer), 17, true),
         Class::Fence => (None, 20, true),
-        Class::System => (None, 100, true),
+        Class::System => (None, system, true),
         Class::Unknown => (None, 1, false),
     };
     Work { unit, latency, is_serial }

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# By class of programs that nobody looked at while the model was made: how many have to count, and the largest median and worst error.
+# By class of programs without a look at which the model was made: how many have to count, and the largest median and worst error.
 CLASSES = {
     "core-bound": (10, 0.12, 0.25),
     "memory-bound": (5, 0.20, 0.35),

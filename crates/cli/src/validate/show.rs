@@ -30,7 +30,7 @@ pub(super) struct Validation {
 pub(super) struct Row {
     pub(super) program: String,
     pub(super) class: Class,
-    /// Whether nobody looked at it while the model was made.
+    /// Whether the model was made without a look at the program.
     #[serde(rename = "held_out")]
     pub(super) is_held_out: bool,
     pub(super) measured_ns: f64,

@@ -7,7 +7,7 @@
 //! was there.
 //!
 //! `cargo bench -p pagewalk-sim -- [ROUNDS] [MILLION-ACCESSES] [ROW...]`: a text that stands for no number selects
-//! the rows whose names contain it, `paging` the last table.
+//! the rows whose names contain it, `paging`, `executing` and `serving` the tables behind.
 
 use std::collections::HashSet;
 use std::hint::black_box;
@@ -16,9 +16,10 @@ use std::ops::ControlFlow;
 use pagewalk_sim::machine::{Detail, build};
 use pagewalk_sim::spec;
 use pagewalk_sim::spec::settings::MachineSpec;
-use pagewalk_trace::{Batch, Event, SourceInfo};
+use pagewalk_trace::{Batch, Event, Source, SourceInfo};
 use pagewalk_vm::addr::Vpn;
 use pagewalk_vm::tlb::LruBank;
+use pagewalk_workload::Workload;
 use rustix::time::{ClockId, clock_gettime};
 
 struct Stream {
@@ -32,7 +33,10 @@ struct Stream {
 
 /// Records `most` accesses of a workload from `phase` on, and everything before; without a phase, from its beginning.
 fn record(name: &'static str, workload: &str, phase: Option<&str>, most: u64) -> Stream {
-    let mut source = pagewalk_workload::parse(workload, 1).expect("a workload");
+    record_from(Workload::parse(workload, 1).expect("a workload"), name, phase, most)
+}
+
+fn record_from(mut source: Workload, name: &'static str, phase: Option<&str>, most: u64) -> Stream {
     let info = source.info();
     let (mut before, mut measured, mut accesses) = (Vec::new(), Vec::new(), 0);
     let mut inside = phase.is_none();
@@ -218,6 +222,55 @@ fn serving(rounds: usize) {
     }
 }
 
+/// Cores that execute instructions: bound by the core, and by memory; several machines in one pass; and instruction fetch without time.
+fn executing(rounds: usize, most: u64) {
+    let zen3 = || spec::load("zen3").expect("a built-in machine");
+    let (mut fetches, mut counts) = (zen3(), zen3());
+    fetches.name = "zen3, counts with fetch".into();
+    counts.name = "zen3, counts".into();
+    counts.translation.fetch = None;
+    let variants = [64, 32, 128, 16].map(|entries| {
+        let mut spec = zen3();
+        spec.translation.tlb[0].arrays[0].entries = entries;
+        spec.translation.tlb[0].arrays[0].ways = entries;
+        spec
+    });
+    println!("zen3, million instructions per CPU second, median of {rounds}");
+    for (name, workload, phase, target) in [
+        ("quicksort", "quicksort:bytes=4MiB", "sort", 25.0),
+        ("btree", "btree:elements=20k,lookups=2M", "lookup", 25.0),
+        ("gups", "gups:table=256MiB,updates=20M", "updates", 15.0),
+    ] {
+        let source = Workload::parse(workload, 1).expect("a workload").blocks(true);
+        let stream = record_from(source, name, Some(phase), most / 2);
+        let marks = stream.measured.iter().flat_map(|batch| &batch.marks);
+        let instructions: u64 = marks
+            .map(|mark| match mark.event {
+                Event::Instructions(count) => count,
+                _ => 0,
+            })
+            .sum();
+        let mut times = [const { Vec::new() }; 4];
+        for _ in 0..rounds {
+            times[0].push(run(&stream, &variants[0], Detail::Timed));
+            times[1].push(variants.iter().map(|spec| run(&stream, spec, Detail::Timed)).sum());
+            times[2].push(run(&stream, &counts, Detail::Counts));
+            times[3].push(run(&stream, &fetches, Detail::Counts));
+        }
+        let [one, four, counts, fetched] = times.map(|mut times: Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        });
+        println!(
+            "{name:<12} timed {:.1}/{target}; four TLBs {:.2}/2 of one; counts {:.1}, with instruction fetch {:.1}",
+            instructions as f64 / one / 1e6,
+            four / one,
+            instructions as f64 / counts / 1e6,
+            instructions as f64 / fetched / 1e6,
+        );
+    }
+}
+
 fn main() {
     let arguments: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let rounds = arguments.first().copied().unwrap_or(5) as usize;
@@ -272,6 +325,9 @@ fn main() {
     }
     if wanted.is_empty() || wanted.iter().any(|part| "paging".contains(part.as_str())) {
         paging(rounds, most);
+    }
+    if wanted.is_empty() || wanted.iter().any(|part| "executing".contains(part.as_str())) {
+        executing(rounds, most);
     }
     if wanted.is_empty() || wanted.iter().any(|part| "serving".contains(part.as_str())) {
         serving(rounds);

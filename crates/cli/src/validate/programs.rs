@@ -26,6 +26,8 @@ pub(super) struct Entry {
 enum From {
     /// A C program of this repository, by its text.
     C(&'static str),
+    /// A class `Main` for a Java virtual machine, by its text.
+    Java(&'static str),
     /// An executable of the system.
     System(&'static str),
 }
@@ -133,7 +135,7 @@ pub(super) const PROGRAMS: &[Entry] = &[
     system("tclsh", "/usr/bin/tclsh", &["SCRIPT"]),
     system("bc", "/usr/bin/bc", &["-q", "SUMS"]),
     system("jq", "/usr/bin/jq", &["-n", "[range(25000) | . * 3 % 7919] | sort | unique | length"]),
-    system("java", "/usr/bin/java", &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "Main.java"]),
+    Entry { from: From::Java(JAVA), ..system("java", JVM, &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "CLASSES", "Main"]) },
     system("compiler", "/usr/bin/gcc", &["-O2", "-S", "-o", "/dev/null", "SOURCE"]),
 ];
 
@@ -187,11 +189,13 @@ impl Runnable {
 impl Entry {
     /// Returns why the program cannot be had here, if it cannot.
     pub(super) fn missing(&self) -> Option<String> {
+        let no = |path: &str| format!("there is no {path}");
         match self.from {
             From::C(_) => {
                 (!Path::new(COMPILER).exists()).then(|| format!("there is no {COMPILER} to compile it"))
             }
-            From::System(path) => (!Path::new(path).exists()).then(|| format!("there is no {path}")),
+            From::Java(_) => [JAVA_COMPILER, JVM].into_iter().find(|path| !Path::new(path).exists()).map(no),
+            From::System(path) => (!Path::new(path).exists()).then(|| no(path)),
         }
     }
 
@@ -202,6 +206,7 @@ impl Entry {
             From::C(MEMORY) => "memory",
             From::C(_) => self.name.split_once('-').map_or(self.name, |(program, _)| program),
             From::System(path) => path,
+            From::Java(_) => JVM,
         };
         let words = self.arguments.iter().map(|word| word.escape_debug().to_string());
         std::iter::once(path.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
@@ -210,6 +215,9 @@ impl Entry {
 
 /// The C compiler that the system has.
 const COMPILER: &str = "/usr/bin/cc";
+/// The Java compiler and the virtual machine.
+const JAVA_COMPILER: &str = "/usr/bin/javac";
+const JVM: &str = "/usr/bin/java";
 
 /// A folder with what programs need; it is removed in the end.
 pub(super) struct Folder(tempfile::TempDir);
@@ -233,7 +241,6 @@ impl Folder {
             ("SCRIPT", "set s 0; for {set i 0} {$i < 200000} {incr i} {set s [expr {($s + $i * 3) % 10007}]}; puts $s\n".to_owned()),
             ("SUMS", "s = 0; for (i = 1; i < 200000; i++) s += i % 7 * i; s\nquit\n".to_owned()),
             ("SOURCE", source()),
-            ("Main.java", JAVA.to_owned()),
             ("random.h", RANDOM.to_owned()),
         ];
         for (name, content) in files {
@@ -256,10 +263,12 @@ impl Folder {
         let path = match entry.from {
             From::C(source) => self.compiled(entry.name, source)?.into(),
             From::System(path) => path.into(),
+            From::Java(source) => self.classes(source)?.into(),
         };
         let word = |word: &&str| match *word {
             "SOURCE" => self.path("SOURCE.c").into(),
-            "TEXT" | "DATA" | "SCRIPT" | "SUMS" | "Main.java" => self.path(word).into(),
+            "TEXT" | "DATA" | "SCRIPT" | "SUMS" => self.path(word).into(),
+            "CLASSES" => self.path("").into(),
             other => other.into(),
         };
         let words = |words: &[&str]| words.iter().map(word).collect();
@@ -271,6 +280,18 @@ impl Folder {
             is_micro: entry.is_micro,
             is_held_out: !entry.is_known,
         })
+    }
+
+    /// Compiles a class of this repository; returns the virtual machine that runs it.
+    fn classes(&self, source: &str) -> anyhow::Result<&'static str> {
+        let file = self.path("Main.java");
+        fs::write(&file, source).with_context(|| format!("cannot write {}", file.display()))?;
+        let compiled = Command::new(JAVA_COMPILER).arg("-d").arg(self.path("")).arg(&file).output();
+        let compiled = compiled.context("cannot start javac")?;
+        if !compiled.status.success() {
+            bail!("javac cannot compile Main.java: {}", String::from_utf8_lossy(&compiled.stderr).trim());
+        }
+        Ok(JVM)
     }
 
     fn compiled(&self, name: &str, source: &str) -> anyhow::Result<PathBuf> {
@@ -302,7 +323,7 @@ fn text(lines: u64) -> String {
     (0..lines).map(line).collect()
 }
 
-/// A program for a Java virtual machine, which compiles it, and itself, while it runs.
+/// A program for a Java virtual machine, which compiles parts of it while it runs.
 const JAVA: &str = "\
 import java.util.HashMap;
 

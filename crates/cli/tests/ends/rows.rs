@@ -93,7 +93,7 @@ pub(crate) const ROWS: &[Row] = &[
     row!("machines", Short, false, ""),
     row!("machines show", Short, false, "@in/m.toml"),
     row!("machines detect", Short, false, ""),
-    row!("calibrate", Short, false, "--rounds 1 --memory 8MiB"),
+    row!("calibrate", Short, true, "--rounds 1 --memory 8MiB -o @out/here.toml"),
     row!("validate", Live, false, "--machine x86-64 --fixed --runs 1 -- true"),
     row!("validate", Short, false, "--list"),
     row!("workloads", Short, false, ""),

@@ -291,7 +291,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_enum, default_value_t = DetailArgument::Counts)]
     pub(crate) detail: DetailArgument,
     /// Also model instruction fetch in a run of counts, on machines with `[fetch]`: instruction TLBs, their walks, page faults of code. A
-    /// timed run models it by itself. The source has to say which instructions are executed, which takes two to three times as long.
+    /// timed run models it by itself. The source has to say which instructions are executed; machines take up to twice as long.
     #[arg(long)]
     pub(crate) fetch: bool,
     /// Begin to measure at this phase of the program; before it, only bring the program's pages in: see `pagewalk workloads` for

@@ -47,12 +47,17 @@ pub struct CacheCounts {
     pub write_backs: u64,
 }
 
+/// Returns the empty lines of a cache of so many bytes; physical addresses end at `end`.
+pub(super) fn lines(bytes: u64, ways: u32, end: PhysAddr) -> LineArray {
+    let lines = u32::try_from(bytes >> LINE_SHIFT).expect("the machine file was checked");
+    let line_bits = end.0.next_power_of_two().trailing_zeros() - LINE_SHIFT;
+    LineArray::new(lines, ways, line_bits).expect("the machine file was checked")
+}
+
 impl Cache {
     fn new(spec: &CacheSpec, end: PhysAddr) -> Self {
-        let lines = u32::try_from(spec.bytes >> LINE_SHIFT).expect("the machine file was checked");
-        let line_bits = end.0.next_power_of_two().trailing_zeros() - LINE_SHIFT;
         Self {
-            lines: LineArray::new(lines, spec.ways, line_bits).expect("the machine file was checked"),
+            lines: lines(spec.bytes, spec.ways, end),
             latency_ps: spec.latency_ps,
             counts: CacheCounts::default(),
         }

@@ -3,10 +3,10 @@
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::sets::LineArray;
 
-use super::cache::{LINE_SHIFT, MemoryHierarchy, MemoryReference};
+use super::cache::{LINE_SHIFT, MemoryHierarchy, MemoryReference, lines};
 use crate::metrics::Rows;
 use crate::metrics::names::fetch;
-use crate::spec::settings::{InstructionCacheSpec, MachineSpec};
+use crate::spec::settings::MachineSpec;
 
 /// A core's first cache for instructions, with its counts.
 #[derive(Clone, Debug)]
@@ -16,20 +16,13 @@ pub(super) struct InstructionCache {
     memory_reads: u64,
 }
 
-impl InstructionCache {
-    fn new(spec: &InstructionCacheSpec, end: PhysAddr) -> Self {
-        let lines = u32::try_from(spec.bytes >> LINE_SHIFT).expect("the machine file was checked");
-        let line_bits = end.0.next_power_of_two().trailing_zeros() - LINE_SHIFT;
-        let lines = LineArray::new(lines, spec.ways, line_bits).expect("the machine file was checked");
-        Self { lines, misses: 0, memory_reads: 0 }
-    }
-}
-
 impl MemoryHierarchy {
     /// Lets the machine's cores fetch instructions through caches of their own, if it has them; physical addresses end at `end`.
     pub(super) fn fetch_instructions(&mut self, spec: &MachineSpec, end: PhysAddr) {
         let Some(fetch) = &spec.translation.fetch else { return };
-        self.instructions = vec![InstructionCache::new(&fetch.cache, end); spec.core.count as usize];
+        let lines = lines(fetch.cache.bytes, fetch.cache.ways, end);
+        let cache = InstructionCache { lines, misses: 0, memory_reads: 0 };
+        self.instructions = vec![cache; spec.core.count as usize];
     }
 
     /// Fetches a line of instructions at `at_ps`; returns how long that takes beyond a hit in the first cache for them.

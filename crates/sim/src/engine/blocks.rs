@@ -1,6 +1,6 @@
 //! The blocks of instructions that make the references.
 
-use pagewalk_trace::Access;
+use pagewalk_trace::{Access, BlockId};
 use pagewalk_vm::table::PageTable;
 
 use super::fetch::fetch;
@@ -24,11 +24,22 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         let (before, blocks) = accesses.by_block();
         of_block(self, before)?;
         for execution in blocks {
-            self.clock.execute(self.core, execution.block, execution.count);
-            fetch(self, execution.block)?;
+            self.begin_block(execution.block, execution.count)?;
             of_block(self, execution.accesses)?;
         }
         Ok(())
+    }
+
+    /// Returns whether the blocks that a source says are of use.
+    pub(crate) fn follows_blocks(&self) -> bool {
+        self.clock.follows_blocks() || self.fetching.is_some()
+    }
+
+    /// Lets the running core begin a block, which makes the next so many accesses.
+    #[inline(always)]
+    pub(crate) fn begin_block(&mut self, block: BlockId, accesses: usize) -> Result<(), MachineError> {
+        self.clock.execute(self.core, block, accesses);
+        fetch(self, block)
     }
 
     /// Makes one reference, or a further part of the one before.

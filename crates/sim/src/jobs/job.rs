@@ -2,14 +2,16 @@
 
 use std::collections::VecDeque;
 
-use pagewalk_trace::Access;
+use pagewalk_trace::{Access, BlockId};
 
+use crate::engine::Accesses;
 use crate::metrics::Boundary;
 
 /// A job: its accesses, its boundaries and its progress.
 #[derive(Default)]
 pub(super) struct Job {
     pub(super) accesses: Vec<Access>,
+    blocks: Blocks,
     /// From which access on, how many instructions contain how many accesses.
     segments: Vec<(usize, u64, u64)>,
     /// The place of the next access.
@@ -23,7 +25,57 @@ pub(super) struct Job {
     pub(super) part: usize,
 }
 
+/// The blocks of instructions that a job executes.
+#[derive(Default)]
+struct Blocks {
+    /// By block, the place of the first of its accesses among the job's.
+    list: Vec<(usize, BlockId)>,
+    /// How many of them have begun.
+    begun: usize,
+}
+
+/// A block of instructions that a job executes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct JobBlock {
+    pub(super) block: BlockId,
+    /// The number of its accesses, and how many of them have been made.
+    pub(super) accesses: usize,
+    pub(super) made: usize,
+}
+
 impl Job {
+    /// Adds accesses to the job, with the blocks that make them where those are wanted.
+    pub(super) fn read(&mut self, accesses: Accesses<'_>, wants_blocks: bool) {
+        let mut at = self.accesses.len();
+        self.accesses.extend_from_slice(accesses.list);
+        if wants_blocks {
+            let (before, executions) = accesses.by_block();
+            at += before.len();
+            for execution in executions {
+                self.blocks.list.push((at, execution.block));
+                at += execution.accesses.len();
+            }
+        }
+    }
+
+    /// Begins the next block, if it begins before the next access.
+    pub(super) fn next_block(&mut self) -> Option<JobBlock> {
+        let &(at, _) = self.blocks.list.get(self.blocks.begun)?;
+        if at > self.access {
+            return None;
+        }
+        self.blocks.begun += 1;
+        self.current_block()
+    }
+
+    /// Returns the block that the job is in.
+    pub(super) fn current_block(&self) -> Option<JobBlock> {
+        let number = self.blocks.begun.checked_sub(1)?;
+        let (at, block) = self.blocks.list[number];
+        let end = self.blocks.list.get(number + 1).map_or(self.accesses.len(), |next| next.0);
+        Some(JobBlock { block, accesses: end - at, made: self.access - at })
+    }
+
     /// Returns the instructions and accesses of the segment that the next access begins, if it begins one.
     pub(super) fn next_segment(&mut self) -> Option<(u64, u64)> {
         let &(at, instructions, accesses) = self.segments.get(self.segment)?;
@@ -79,6 +131,8 @@ impl JobList {
         let job = self.job(number);
         job.accesses.clear();
         job.segments.clear();
+        job.blocks.list.clear();
+        job.blocks.begun = 0;
         (job.access, job.segment, job.arrival_ps, job.boundaries) = (0, 0, arrival_ps, boundaries);
         self.open = Some(number);
     }
@@ -195,5 +249,26 @@ mod tests {
         assert_eq!((job.next_segment(), job.current_segment()), (None, Some((10, 1))));
         job.access = 1;
         assert_eq!((list.place(number), list.job(number).next_segment()), (1, Some((20, 1))));
+    }
+
+    #[test]
+    fn a_job_is_in_the_block_whose_accesses_are_made() {
+        let mut batch = pagewalk_trace::Batch::new();
+        for (block, accesses) in [(7, 2), (8, 0), (9, 1)] {
+            batch.execute(BlockId(block));
+            (0..accesses).for_each(|at| batch.push(Access::load(VirtAddr(at), 8)));
+        }
+        let pieces: Vec<_> = crate::engine::pieces(&batch).collect();
+        let mut job = Job::default();
+        job.read(pieces[0].accesses, true);
+        let seen = |block, accesses, made| Some(JobBlock { block: BlockId(block), accesses, made });
+        assert_eq!((job.current_block(), job.next_block()), (None, seen(7, 2, 0)));
+        assert_eq!(job.next_block(), None, "its accesses are not made");
+        job.access = 1;
+        assert_eq!((job.next_block(), job.current_block()), (None, seen(7, 2, 1)));
+        job.access = 2;
+        assert_eq!([(); 3].map(|()| job.next_block()), [seen(8, 0, 0), seen(9, 1, 0), None]);
+        job.access = 3;
+        assert_eq!((job.next_block(), job.current_block()), (None, seen(9, 1, 1)));
     }
 }

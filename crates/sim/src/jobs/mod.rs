@@ -26,7 +26,7 @@ use self::job::JobList;
 pub(crate) use self::latency::Latencies;
 use self::serve::Serving;
 use self::server::{Server, State};
-use crate::engine::{Engine, Then, pieces};
+use crate::engine::{Accesses, Engine, Then, pieces};
 use crate::error::MachineError;
 use crate::metrics::{Boundary, Phases};
 use crate::spec::settings::{MachineSpec, ThreadsSpec};
@@ -84,7 +84,7 @@ impl Jobs {
         batch: &Batch,
     ) -> Result<(), MachineError> {
         for piece in pieces(batch) {
-            self.take_accesses(engine, piece.accesses.list)?;
+            self.take_accesses(engine, piece.accesses)?;
             match piece.then {
                 Then::Segment { instructions, accesses } => self.list.read_segment(instructions, accesses),
                 Then::Event(Event::JobBegin { arrival_ps }) => self.list.open(*arrival_ps),
@@ -145,14 +145,14 @@ impl Jobs {
     fn take_accesses<T: PageTable, C: Clock>(
         &mut self,
         engine: &mut Engine<T, C>,
-        accesses: &[Access],
+        accesses: Accesses<'_>,
     ) -> Result<(), MachineError> {
         match self.list.being_read() {
             Some(job) => {
-                job.accesses.extend_from_slice(accesses);
+                job.read(accesses, engine.follows_blocks());
                 Ok(())
             }
-            None => accesses.iter().try_for_each(|&access| self.prepare(engine, access)),
+            None => accesses.list.iter().try_for_each(|&access| self.prepare(engine, access)),
         }
     }
 

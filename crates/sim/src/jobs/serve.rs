@@ -4,7 +4,7 @@ use pagewalk_vm::sched::{Decision, Occasion};
 use pagewalk_vm::table::PageTable;
 
 use super::Jobs;
-use super::job::Job;
+use super::job::{Job, JobBlock};
 use super::server::{Running, State};
 use crate::engine::Engine;
 use crate::error::MachineError;
@@ -185,6 +185,9 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
         if let Some((instructions, accesses @ 1..)) = self.jobs.list.job(job).current_segment() {
             self.engine.clock.segment(core, Some(instructions), accesses);
         }
+        if let Some(JobBlock { block, accesses, made }) = self.jobs.list.job(job).current_block() {
+            self.engine.clock.execute_from(core, block, accesses, made);
+        }
     }
 
     /// Returns the time to go from a thread to another: the threads' own, or the kernel's.
@@ -215,7 +218,7 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
     fn run_job(&mut self, core: usize, mut running: Running, until_ps: u64) -> Result<(), MachineError> {
         loop {
             if !running.is_dispatched {
-                if !self.dispatch(core, running.job, until_ps) {
+                if !self.dispatch(core, running.job, until_ps)? {
                     return Ok(());
                 }
                 running.is_dispatched = true;
@@ -253,10 +256,10 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
     }
 
     /// Dispatches a job's next access, unless others are earlier; if there is none, the job is done. Returns whether it did.
-    fn dispatch(&mut self, core: usize, number: u32, until_ps: u64) -> bool {
+    fn dispatch(&mut self, core: usize, number: u32, until_ps: u64) -> Result<bool, MachineError> {
         loop {
             if self.engine.clock.time(core) > until_ps {
-                return false;
+                return Ok(false);
             }
             self.engine.notice_interrupts();
             let job = self.jobs.list.job(number);
@@ -265,12 +268,16 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
                 self.engine.clock.segment(core, Some(instructions), accesses);
                 continue;
             }
+            if let Some(JobBlock { block, accesses, .. }) = job.next_block() {
+                self.engine.begin_block(block, accesses)?;
+                continue;
+            }
             if job.access == job.accesses.len() {
                 self.finish_job(core, number);
-                return false;
+                return Ok(false);
             }
             self.engine.clock.begin(core);
-            return true;
+            return Ok(true);
         }
     }
 
@@ -290,7 +297,8 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
             }
             MissKind::Away => {
                 self.engine.clock.wait(core, KernelStep::Miss, signal_ps);
-                self.engine.clock.kernel(core, KernelStep::Flush, self.jobs.threads.flush_ps);
+                let flush_ps = self.engine.clock.refill_ps().unwrap_or(self.jobs.threads.flush_ps);
+                self.engine.clock.kernel(core, KernelStep::Flush, flush_ps);
             }
         }
         self.jobs.latencies.misses += 1;
@@ -298,6 +306,7 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
             self.jobs.servers[core].state = State::Waits(running, kind);
             return;
         }
+        self.engine.clock.abandon(core);
         let switch_ps = self.switch_ps();
         self.engine.clock.kernel(core, KernelStep::Switch, switch_ps);
         self.jobs.servers[core].state = State::Decides(Occasion::Missed);

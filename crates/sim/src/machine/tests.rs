@@ -42,6 +42,7 @@ mod paging;
 mod pairs;
 mod reach;
 mod serving;
+mod serving_code;
 
 /// The checks of machines that are generic in the type of page table, for one type.
 #[derive(Clone, Copy)]

@@ -34,7 +34,7 @@ section! {
         policy = "schedule" word(&SCHEDULES) or "\"priority\"", "whether a job whose page is there comes before new ones after every job, or only after a miss";
         notification = "notice" word(&NOTICES) or "\"arrival\"", "when a waiting job may go on: when its page is there, or after the average time of flash";
         switch_ps = "switch" time(MILLISECOND_PS) or "\"100 ns\"", "from a thread to another";
-        flush_ps = "flush" time(MILLISECOND_PS) or "\"32 cycles\"", "refilling the pipeline after a miss: window / width";
+        flush_ps = "flush" time(MILLISECOND_PS) or "\"32 cycles\"", "refilling the pipeline after a miss: window / width; with `core.dataflow`, where the source says which blocks are executed, `misprediction` instead";
         new_capacity = "queue" integer(1, 1 << 24) or "1000000", "jobs that wait for a core to begin with them; beyond, they are refused";
     }
     {

@@ -61,6 +61,17 @@ pub trait CoreTime {
     /// Notes that `core` begins to execute a block, which makes the next so many accesses.
     fn execute(&mut self, core: usize, block: BlockId, accesses: usize);
 
+    /// Notes that `core` executes a block again from an access on, so many of whose accesses have been made: it left the block there for
+    /// another one. The access is dispatched.
+    fn execute_from(&mut self, core: usize, block: BlockId, accesses: usize, made: usize);
+
+    /// Lets `core` throw away what is in flight, and leave the block that it executes.
+    fn abandon(&mut self, core: usize);
+
+    /// Returns the time from the moment at which a core throws away what it has in flight to the first instruction that comes instead; none of a
+    /// core that executes no instructions.
+    fn refill_ps(&self) -> Option<u64>;
+
     /// Lets `core` fetch a line of the block that it begins to execute: up to [`fetched`](Self::fetched), what is told is about that line's
     /// translation.
     fn begin_fetch(&mut self, core: usize);

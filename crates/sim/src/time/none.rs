@@ -35,6 +35,11 @@ impl CoreTime for NoClock {
         false
     }
     fn execute(&mut self, _: usize, _: BlockId, _: usize) {}
+    fn execute_from(&mut self, _: usize, _: BlockId, _: usize, _: usize) {}
+    fn abandon(&mut self, _: usize) {}
+    fn refill_ps(&self) -> Option<u64> {
+        None
+    }
     #[inline(always)]
     fn begin_fetch(&mut self, _: usize) {}
     #[inline(always)]

@@ -129,6 +129,23 @@ impl Dataflow {
         pipeline.begin(plan.map(|plan| (number, plan)), accesses);
     }
 
+    /// Begins a block at an access, before which so many of all have been made.
+    pub(super) fn execute_from(&mut self, core: usize, block: BlockId, accesses: usize, made: usize) {
+        self.execute(core, block, accesses);
+        let plan = self.blocks.get(block.0 as usize).and_then(Option::as_deref);
+        self.cores[core].skip(plan, made);
+    }
+
+    /// Lets a core leave its block.
+    pub(super) fn abandon(&mut self, core: usize) {
+        self.cores[core].abandon();
+    }
+
+    /// Returns the time that the front end takes to bring instructions from another place.
+    pub(super) fn refill_ps(&self) -> u64 {
+        self.cores[0].refill() * self.cycle_ps
+    }
+
     /// Adds the time that only cores have which execute instructions to the rows.
     pub(super) fn rows(&self, rows: &mut Rows) {
         let total =

@@ -97,6 +97,30 @@ impl Pipeline {
         }
     }
 
+    /// Skips the instructions of the block up to the access behind so many that have been made.
+    pub(super) fn skip(&mut self, plan: Option<&Plan>, made: usize) {
+        let Some(plan) = plan else { return };
+        for _ in 0..made {
+            self.next_planned(plan);
+        }
+        let (entry, left) = (self.place.entry, self.place.left);
+        if let Some(next) = self.next_planned(plan) {
+            (self.place.entry, self.place.left) = (entry, left);
+            self.place.instruction = next.instruction as usize;
+        }
+    }
+
+    /// Leaves the block and its instructions, none of which are done.
+    pub(super) fn abandon(&mut self) {
+        self.place = Place { done: self.place.done, ..Place::default() };
+        self.current = Current::default();
+    }
+
+    /// Returns the cycles that the front end takes to bring instructions from another place.
+    pub(super) fn refill(&self) -> u64 {
+        self.design.spec.misprediction.into()
+    }
+
     /// Goes on to the next line; returns the cycle in which the front end asks for it.
     #[inline]
     pub(super) fn fetch(&mut self) -> u64 {
@@ -371,7 +395,8 @@ impl Pipeline {
     fn retire(&mut self, done: u64, walked: u64, missed: u64) {
         let before = self.back.retire.cycle;
         let retired = self.back.retire.take(done, self.design.spec.retire_width);
-        self.back.window.push(retired);
+        // An in-order core holds an instruction back until it begins, and no longer.
+        self.back.window.push(if self.design.spec.is_in_order { self.execution.begun } else { retired });
         self.current.dispatched = None;
         if retired > before {
             self.charge(retired - before, walked, missed);

@@ -148,6 +148,23 @@ impl CoreTime for IntervalClock {
         }
     }
 
+    fn execute_from(&mut self, core: usize, block: BlockId, accesses: usize, made: usize) {
+        if let Some(dataflow) = &mut self.dataflow {
+            dataflow.execute_from(core, block, accesses, made);
+            self.issue(core);
+        }
+    }
+
+    fn abandon(&mut self, core: usize) {
+        if let Some(dataflow) = &mut self.dataflow {
+            dataflow.abandon(core);
+        }
+    }
+
+    fn refill_ps(&self) -> Option<u64> {
+        self.dataflow.as_ref().map(Dataflow::refill_ps)
+    }
+
     fn segment(&mut self, core: usize, instructions: Option<u64>, accesses: u64) {
         if self.dataflow.is_some() {
             return;
@@ -206,7 +223,9 @@ impl CoreTime for IntervalClock {
 
     fn begin_again(&mut self, core: usize) {
         let clock = &mut self.cores[core];
-        clock.translated_ps = clock.now_ps;
+        // A core that executes instructions issues a load a cycle after its dispatch.
+        let issued_ps = if self.dataflow.is_some() { clock.translated_ps } else { 0 };
+        clock.translated_ps = clock.now_ps.max(issued_ps);
     }
 
     #[inline]

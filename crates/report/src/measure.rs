@@ -71,6 +71,9 @@ impl Base {
     }
 }
 
+/// Caches that a machine has at most.
+const MOST_CACHES: usize = 4;
+
 /// The parts that a timed run's time is made of, in the order they are shown, with the words for them. Cores that do not execute
 /// instructions have neither branches nor instruction fetch.
 pub(crate) const TIME_PARTS: [(Name, &str); 6] = [
@@ -81,6 +84,45 @@ pub(crate) const TIME_PARTS: [(Name, &str); 6] = [
     (times::WALK, "page walks"),
     (times::FAULT, "page faults"),
 ];
+
+/// Returns the parts that the time of machines is shown in: finer ones, as far as all of them that have a part divide that one.
+pub(crate) fn time_stack(spans: &[Span<'_>]) -> Vec<(Name, String)> {
+    let has = |span: &Span<'_>, name: &Name| span.read(name) != Reading::Absent;
+    let mut stack = Vec::new();
+    for (part, words) in TIME_PARTS {
+        if !spans.iter().any(|span| has(span, &part)) {
+            continue;
+        }
+        let finer = finer(&part);
+        let is_divided = |span: &Span<'_>| !has(span, &part) || finer.iter().any(|(name, _)| has(span, name));
+        if finer.is_empty() || !spans.iter().all(is_divided) {
+            stack.push((part, words.to_owned()));
+            continue;
+        }
+        stack.extend(finer.into_iter().filter(|(name, _)| spans.iter().any(|span| has(span, name))));
+    }
+    stack
+}
+
+/// Returns what a part of the time is divided into by cores that execute instructions.
+fn finer(part: &Name) -> Vec<(Name, String)> {
+    if *part == times::COMPUTE {
+        let (width, dependences) = (times::COMPUTE_WIDTH, times::COMPUTE_DEPENDENCES);
+        return vec![(width, "instructions".into()), (dependences, "dependences and units".into())];
+    }
+    if *part != times::MEMORY {
+        return Vec::new();
+    }
+    let caches = (1..=MOST_CACHES).map(|level| {
+        let words = match level {
+            1 => "lines on their way".to_owned(),
+            _ => format!("L{level} cache"),
+        };
+        (times::memory_of_cache(level), words)
+    });
+    let rest = [(times::MEMORY_DRAM, "DRAM".to_owned()), (times::MEMORY_STORES, "store buffer".to_owned())];
+    caches.chain(rest).collect()
+}
 
 /// What page faults spend time on where pages leave and come back.
 const PAGING_PARTS: [(&str, &[KernelStep]); 3] = [
@@ -320,7 +362,7 @@ fn paging(rows: &mut Rows<'_, '_>) {
 fn time(rows: &mut Rows<'_, '_>, base: Base) {
     let elapsed = |span: &Span<'_>| span.read(&times::ELAPSED);
     rows.row("time (estimated)", "elapsed", Quantity::Time, Better::Less, elapsed);
-    for (name, words) in TIME_PARTS {
+    for (name, words) in time_stack(rows.spans) {
         rows.row(
             "time (estimated)",
             &format!("share of {words}"),

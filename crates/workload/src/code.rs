@@ -66,6 +66,17 @@ enum End {
     Jump(&'static Site),
 }
 
+/// Sites that differ in the size of their accesses, for some sizes in bytes.
+macro_rules! by_size {
+    ($($size:literal)*: $bytes:ident => $site:expr) => {
+        [$({
+            const $bytes: u32 = $size;
+            $site
+        }),*]
+    };
+}
+pub(crate) use by_size;
+
 impl Site {
     /// Creates a site of these instructions, which control leaves without a branch.
     pub(crate) const fn new(ops: &'static [Op]) -> Self {

@@ -5,7 +5,7 @@ use pagewalk_sim::metrics::names::{frames, reach, table, time, walk};
 use serde::Serialize;
 
 use super::chart::{Arrangement, Chart, Frame, Plot, Row, Series};
-use crate::measure::{Base, TIME_PARTS, core_time, tlb_rate, walks};
+use crate::measure::{Base, core_time, time_stack, tlb_rate, walks};
 use crate::span::{Reading, Span};
 use crate::text::visible;
 use crate::units::Quantity;
@@ -180,11 +180,9 @@ fn one() -> Vec<Series> {
 }
 
 fn time_chart(machines: &Machines<'_>) -> Option<Chart> {
-    let is_there = |name: &Name| machines.spans.iter().any(|span| span.read(name).value().is_some());
-    let parts: Vec<_> = TIME_PARTS.into_iter().filter(|(name, _)| is_there(name)).collect();
-    let series = parts
-        .iter()
-        .map(|(name, words)| Series { name: (*words).into(), class: format!("time-{}", name.metric) });
+    let parts = time_stack(&machines.spans);
+    let class = |name: &Name| format!("time-{}", name.metric.replace('.', "-"));
+    let series = parts.iter().map(|(name, words)| Series { name: words.clone(), class: class(name) });
     chart(machines, Arrangement::Stacked, Quantity::Time, series.collect(), |span, at| {
         span.read(&parts[at].0)
     })

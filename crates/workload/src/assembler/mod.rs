@@ -16,12 +16,14 @@ mod table;
 use genome::{Contigs, Lines};
 use table::{Shape, Table};
 
+use crate::code::{Op, Site, by_size, r};
 use crate::emit::{Emitter, Halt, Stop};
 use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::program::Program;
 use crate::space::{AddressSpace, chunk_bytes, mapping_bytes};
 use crate::traced::Traced;
 use crate::values::Values;
+use pagewalk_code::Register;
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -57,6 +59,28 @@ const START_BYTES: u64 = 16;
 /// Instructions of the kernel per 64 bytes copied (assumed), and per base walked beside the look-up.
 const COPY_INSTRUCTIONS: u64 = 4;
 const BASE_INSTRUCTIONS: u64 = 13;
+
+/// The entry at hand, the text and the place in it, and a base.
+const ENTRY_AT_HAND: Register = r(0);
+const TEXT: Register = r(1);
+const PLACE: Register = r(2);
+const BASE: Register = r(3);
+/// The member of the list of first k-mers.
+const MEMBER: Register = r(10);
+
+/// Copies 64 bytes of the file, or the rest, by the base-2 logarithm of the size.
+static COPY: [Site; 7] = by_size!(1 2 4 8 16 32 64: BYTES =>
+    Site::new(&[Op::store(BYTES, &[TEXT, PLACE], &[BASE]), Op::integer(PLACE, &[PLACE])])
+        .repeats()
+        .of(COPY_INSTRUCTIONS));
+/// Adds an entry to the list of first k-mers; begins with the contig of a member.
+static START: Site =
+    Site::new(&[Op::store(8, &[MEMBER], &[ENTRY_AT_HAND]), Op::store(8, &[MEMBER], &[MEMBER])]);
+static BEGIN: Site = Site::new(&[Op::load(ENTRY_AT_HAND, 8, &[MEMBER])]);
+/// Appends a base to a contig, and goes on to the look-up; ends a contig.
+static APPEND: Site = Site::new(&[Op::store(1, &[TEXT, PLACE], &[BASE]), Op::integer(PLACE, &[PLACE])])
+    .of(BASE_INSTRUCTIONS - 3);
+static END: Site = Site::new(&[Op::store(1, &[TEXT, PLACE], &[BASE]), Op::load(MEMBER, 8, &[MEMBER])]);
 
 /// Bytes of text, one a character.
 type Text = Traced<u8, 1>;
@@ -100,8 +124,9 @@ impl Assembler {
         let mut text = Text::mapped(self.kmers * self.line_bytes(), 0, space, out);
         lines.write(text.untraced_mut());
         for at in (0..text.len()).step_by(COPY_BYTES) {
-            out.work(COPY_INSTRUCTIONS);
-            text.store_part(at, 0, COPY_BYTES.min(text.len() - at) as u32, out)?;
+            let bytes = COPY_BYTES.min(text.len() - at);
+            out.block(&COPY[bytes.next_power_of_two().ilog2() as usize])?;
+            text.store_part(at, 0, bytes as u32, out)?;
         }
         Ok(text)
     }
@@ -119,6 +144,7 @@ impl Assembler {
             let (entry, left) = table.insert(text, line, out)?;
             if left == genome::CONTIG_END {
                 let member = space.malloc(START_BYTES, out)?;
+                out.enter(&START)?;
                 out.store(member, 8)?;
                 out.store(member.add(8), 8)?;
                 starts.push(Start { entry, member });
@@ -141,6 +167,7 @@ impl Assembler {
         let mut contigs = Text::new(self.kmers + starts.len() * k, 0, space, out)?;
         let mut at = 0;
         for start in starts {
+            out.enter(&BEGIN)?;
             out.load(start.member, 8)?;
             table.unpack(start.entry, &mut contigs, at, out)?;
             at += k;
@@ -151,10 +178,12 @@ impl Assembler {
                 if right == genome::CONTIG_END {
                     break;
                 }
+                out.enter(&APPEND)?;
                 contigs.store(at, right, out)?;
                 at += 1;
                 entry = table.find(&contigs, at - k, out)?;
             }
+            out.enter(&END)?;
             contigs.store(at, b'\n', out)?;
             at += 1;
             out.load(start.member.add(8), 8)?;
@@ -177,6 +206,10 @@ fn verify(text: &[u8], table: &Table, genome: &Contigs) -> Result<(), Halt> {
 }
 
 impl Program for Assembler {
+    fn gives_blocks(&self) -> bool {
+        true
+    }
+
     fn footprint_bytes(&self) -> u64 {
         let (kmers, k) = (self.kmers as u64, self.shape.k() as u64);
         let text = (kmers * self.line_bytes() as u64).next_multiple_of(PAGE_BYTES);

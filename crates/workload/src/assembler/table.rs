@@ -7,9 +7,11 @@
 //! The program packs a k-mer into a few bytes of its stack, hashes them one by one (Bernstein's hash), and copies or
 //! compares them in the pieces that gcc chooses: a word, and a shorter one for the rest.
 
-use super::Text;
+use super::{APPEND, BASE, ENTRY_AT_HAND as ENTRY, PLACE, START, TEXT, Text};
+use crate::code::{Op, STACK, Site, by_size, r};
 use crate::emit::{Emitter, Halt, Stop};
 use crate::space::{AddressSpace, mapping_bytes};
+use pagewalk_code::{Class, Register};
 use pagewalk_vm::addr::VirtAddr;
 
 /// Bases of a byte, and bytes of a bucket's head.
@@ -24,6 +26,79 @@ const INSERT_INSTRUCTIONS: u64 = 25;
 const FIND_INSTRUCTIONS: u64 = 14;
 const CHAIN_INSTRUCTIONS: u64 = 5;
 const UNPACK_INSTRUCTIONS: u64 = 15;
+
+/// The bucket heads, the byte being packed, the hash and what it is shifted to, its bucket, and what was loaded.
+const HEADS: Register = r(4);
+const PACKED: Register = r(5);
+const HASH: Register = r(6);
+const SHIFTED: Register = r(7);
+const BUCKET: Register = r(8);
+const LOADED: Register = r(9);
+
+/// Packs a base; stores a byte of four. Hashes a byte.
+static PACK: Site = Site::new(&[
+    Op::load(BASE, 1, &[TEXT, PLACE]),
+    Op::integer(PLACE, &[PLACE]),
+    Op::new(Class::Shift, PACKED, &[PACKED, BASE]),
+])
+.repeats();
+static STORE_PACKED: Site = Site::new(&[
+    Op::store(1, &[STACK], &[PACKED]),
+    Op::new(Class::Zero, PACKED, &[]),
+    Op::new(Class::Zero, HASH, &[]),
+])
+.branches(&PACK)
+.of(PACKING as u64 * (PACK_INSTRUCTIONS - PACK.instructions()));
+static HASH_BYTE: Site = Site::new(&[
+    Op::load(LOADED, 1, &[STACK]),
+    Op::new(Class::Shift, SHIFTED, &[HASH]),
+    Op::integer(HASH, &[HASH, SHIFTED]),
+    Op::integer(HASH, &[HASH, LOADED]),
+])
+.repeats()
+.of(HASH_INSTRUCTIONS);
+/// Copies a piece of the packed k-mer to an entry, by the base-2 logarithm of its size; both extensions; puts the entry into its chain.
+static COPY_PIECE: [Site; 4] = by_size!(1 2 4 8: BYTES =>
+    Site::new(&[Op::load(LOADED, BYTES, &[STACK]), Op::store(BYTES, &[ENTRY], &[LOADED])]));
+static COPY_EXTENSIONS: Site = Site::new(&[
+    Op::load(BASE, 1, &[TEXT, PLACE]),
+    Op::store(1, &[ENTRY], &[BASE]),
+    Op::load(LOADED, 1, &[TEXT, PLACE]),
+    Op::store(1, &[ENTRY], &[LOADED]),
+]);
+static LINK: Site = Site::new(&[
+    Op::new(Class::Divide64, BUCKET, &[HASH]),
+    Op::load(LOADED, 8, &[HEADS, BUCKET]),
+    Op::store(8, &[ENTRY], &[LOADED]),
+    Op::store(8, &[HEADS, BUCKET], &[ENTRY]),
+    Op::integer(ENTRY, &[ENTRY]),
+    Op::compare(&[BASE]),
+])
+.branches(&START)
+.of(INSERT_INSTRUCTIONS - 2 * COPY_PIECE[0].instructions() - COPY_EXTENSIONS.instructions());
+/// Goes to the bucket's chain; compares the first piece, of 4 or 8 bytes, and the second, by the base-2 logarithm of its size; goes to the
+/// next entry.
+static SEEK: Site =
+    Site::new(&[Op::new(Class::Divide64, BUCKET, &[HASH]), Op::load(ENTRY, 8, &[HEADS, BUCKET])])
+        .of(FIND_INSTRUCTIONS);
+static COMPARE: [Site; 2] = by_size!(4 8: BYTES =>
+    Site::new(&[Op::load(LOADED, BYTES, &[STACK]), Op::compare_with(LOADED, BYTES, &[ENTRY])])
+        .branches(&FOLLOW[BYTES as usize / 8]));
+static COMPARE_REST: [Site; 3] = by_size!(1 2 4: BYTES =>
+    Site::new(&[Op::load(LOADED, BYTES, &[STACK]), Op::compare_with(LOADED, BYTES, &[ENTRY])])
+        .branches(&FOLLOW[0]));
+static FOLLOW: [Site; 2] = by_size!(4 8: BYTES =>
+    Site::new(&[Op::load(ENTRY, 8, &[ENTRY]), Op::compare(&[ENTRY])]).branches(&COMPARE[BYTES as usize / 8]));
+/// Loads the extension behind an entry, or the contig ends; writes a base of an entry.
+static VISIT: Site = Site::new(&[Op::load(BASE, 1, &[ENTRY]), Op::compare(&[BASE])]).branches(&APPEND);
+static UNPACK: Site = Site::new(&[
+    Op::load(LOADED, 1, &[ENTRY]),
+    Op::new(Class::Shift, BASE, &[LOADED]),
+    Op::store(1, &[TEXT, PLACE], &[BASE]),
+    Op::integer(PLACE, &[PLACE]),
+])
+.repeats()
+.of(UNPACK_INSTRUCTIONS);
 
 /// The number that stands for no entry.
 const NONE: u32 = u32::MAX;
@@ -152,13 +227,16 @@ impl Table {
         let entry = self.entries.len() as u32;
         let at = self.entry_at(entry);
         for (offset, piece) in [(0, head)].into_iter().chain(tail) {
+            out.enter(&COPY_PIECE[piece.ilog2() as usize])?;
             out.load(self.local.add(offset), piece)?;
             out.store(at.add(offset), piece)?;
         }
+        out.enter(&COPY_EXTENSIONS)?;
         let left = text.load(line + k + 1, out)?;
         out.store(at.add(bytes as u64), 1)?;
         let right = text.load(line + k + 2, out)?;
         out.store(at.add(bytes as u64 + 1), 1)?;
+        out.enter(&LINK)?;
         let head = self.load_head(bucket, out)?;
         out.store(at.add(next), 8)?;
         out.store(self.heads_at.add(bucket as u64 * HEAD_BYTES), 8)?;
@@ -173,22 +251,26 @@ impl Table {
         out.work(FIND_INSTRUCTIONS);
         let (kmer, bucket) = self.name(text, place, out)?;
         let Shape { k, head, tail, next, .. } = self.shape;
+        out.enter(&SEEK)?;
         let mut entry = self.load_head(bucket, out)?;
         while entry != NONE {
             out.work(CHAIN_INSTRUCTIONS);
             let at = self.entry_at(entry);
             let found = self.entries[entry as usize];
+            out.enter(&COMPARE[head as usize / 8])?;
             out.load(self.local, head)?;
             out.load(at, head)?;
             if let Some((offset, bytes)) = tail
                 && self.is_same_head(kmer, found.kmer)
             {
+                out.enter(&COMPARE_REST[bytes.ilog2() as usize])?;
                 out.load(self.local.add(offset), bytes)?;
                 out.load(at.add(offset), bytes)?;
             }
             if kmer == found.kmer {
                 return Ok(entry);
             }
+            out.enter(&FOLLOW[head as usize / 8])?;
             out.load(at.add(next), 8)?;
             entry = found.next;
         }
@@ -199,6 +281,7 @@ impl Table {
     /// Loads the right extension of an entry that belongs to a contig from now on.
     #[inline(always)]
     pub(crate) fn visit(&mut self, entry: u32, out: &mut Emitter<'_>) -> Result<u8, Halt> {
+        out.enter(&VISIT)?;
         out.load(self.entry_at(entry).add(self.shape.bytes as u64 + 1), 1)?;
         let found = &mut self.entries[entry as usize];
         if std::mem::replace(&mut found.is_visited, true) {
@@ -217,7 +300,7 @@ impl Table {
     ) -> Result<(), Stop> {
         let kmer = self.entries[entry as usize].kmer;
         for i in 0..self.shape.k {
-            out.work(UNPACK_INSTRUCTIONS);
+            out.block(&UNPACK)?;
             out.load(self.entry_at(entry).add((i / PACKING) as u64), 1)?;
             text.store(place + i, base(kmer >> (2 * (self.shape.k - 1 - i))), out)?;
         }
@@ -236,14 +319,17 @@ impl Table {
         out.work(PACK_INSTRUCTIONS * k as u64 + HASH_INSTRUCTIONS * bytes as u64);
         let mut kmer = 0;
         for i in 0..k {
+            out.enter(&PACK)?;
             kmer = kmer << 2 | code(text.load(place + i, out)?);
             if i % PACKING == PACKING - 1 || i == k - 1 {
+                out.enter(&STORE_PACKED)?;
                 out.store(self.local.add((i / PACKING) as u64), 1)?;
             }
         }
         let filled = kmer << (2 * (bytes * PACKING - k));
         let mut hash = 5381u64;
         for i in 0..bytes {
+            out.enter(&HASH_BYTE)?;
             out.load(self.local.add(i as u64), 1)?;
             hash = hash.wrapping_mul(33).wrapping_add(filled >> (8 * (bytes - 1 - i)) & 0xff);
         }

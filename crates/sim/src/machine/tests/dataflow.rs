@@ -142,6 +142,10 @@ fn a_dependent_chain_pays_the_latency_of_the_level_where_its_data_is() {
     assert_near(chase(16), 4.0, "first cache");
     // 60 pages, which the first TLB holds.
     assert_near(chase(240), 12.0, "second cache");
+    // The time beyond a hit is charged to the cache that has the line.
+    let second =
+        |part| cycles_of_part(part, &spec, 240 << 10, CHASE, |round| load(round % 60 * 64 + round / 60 % 64));
+    assert_near(second("memory.l2"), 8.0, "beyond the first cache, in the second");
     let memory = 110_000.0 / spec.core.cycle_ps as f64;
     // Both TLBs are looked up in vain, then the walk caches, then the first cache, which has the entries of eight pages in a line.
     let walk = chase(128 << 10) - memory;
@@ -375,6 +379,9 @@ fn the_parts_of_time_add_up() {
     let of = |metric| value(&result, "time", metric);
     let parts = ["compute", "branch", "fetch", "walk", "memory", "fault"].map(of);
     assert_eq!(parts.iter().sum::<u64>(), of("elapsed"), "{parts:?}");
+    assert_eq!(of("compute.width") + of("compute.dependences"), of("compute"));
+    let memory = ["memory.l1", "memory.l2", "memory.l3", "memory.dram", "memory.stores"].map(of);
+    assert_eq!(memory.iter().sum::<u64>(), of("memory"), "{memory:?}");
 
     let interval = changed(zen3(), |spec| spec.core.dataflow = None);
     let mut without = Script { batches: script.batches.clone(), blocks: 0 };

@@ -55,6 +55,20 @@ pub mod time {
     pub const BRANCH: Name = ps("branch");
     /// Time in which cores waited for instructions: their translation, and lines that the first cache for them did not have.
     pub const FETCH: Name = ps("fetch");
+    /// Of the time to compute, what the instructions take at the width of the core.
+    pub const COMPUTE_WIDTH: Name = ps("compute.width");
+    /// The rest of the time to compute: instructions wait for others, for a unit, and for the next group behind a branch.
+    pub const COMPUTE_DEPENDENCES: Name = ps("compute.dependences");
+    /// Of the time for memory, the wait for lines that come from DRAM.
+    pub const MEMORY_DRAM: Name = ps("memory.dram");
+    /// Of the time for memory, the wait for room in the store buffer.
+    pub const MEMORY_STORES: Name = ps("memory.stores");
+
+    /// Returns the name of the part of the time for memory in which cores waited for lines that a cache has, level 1 nearest the core. A
+    /// line that the nearest cache has asked for, and not got, counts as its own.
+    pub fn memory_of_cache(level: usize) -> Name {
+        Name { metric: Cow::Owned(format!("memory.l{level}")), ..ps("") }
+    }
     /// Time in page faults and other work of the kernel.
     pub const FAULT: Name = ps("fault");
     /// Time in which cores waited for pages from the swap device.

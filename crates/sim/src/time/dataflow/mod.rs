@@ -64,6 +64,8 @@ pub(super) struct Dataflow {
     cycle_ps: u64,
     are_dependences_followed: bool,
     fetches: bool,
+    /// The number of caches.
+    caches: usize,
     /// The cycles of an instruction that the kernel executes.
     system: u32,
 }
@@ -75,6 +77,8 @@ pub(super) struct Reference {
     pub(super) addr: u64,
     /// Whether it is a store.
     pub(super) write: bool,
+    /// The place where it was found: 0 for the nearest cache, the number of caches for memory.
+    pub(super) level: usize,
     /// When the address was translated.
     pub(super) translated_ps: u64,
     /// When the data of a load is there.
@@ -89,6 +93,7 @@ impl Dataflow {
         let design = Design::new(core, spec, nearest_ps, ahead.unwrap_or(1) as usize);
         Self {
             fetches: ahead.is_some(),
+            caches: machine.hierarchy.caches.len(),
             system: u32::try_from(machine.kernel.system_call_ps / core.cycle_ps).unwrap_or(u32::MAX),
             blocks: Vec::new(),
             cores: (0..core.count).map(|_| Pipeline::new(design.clone())).collect(),
@@ -154,6 +159,19 @@ impl Dataflow {
         if self.fetches {
             rows.sum(time::FETCH, total(|charged| charged.fetch_ps));
         }
+        let width_ps = total(|charged| charged.width_ps);
+        rows.sum(time::COMPUTE_WIDTH, width_ps);
+        rows.sum(time::COMPUTE_DEPENDENCES, total(|charged| charged.compute_ps) - width_ps);
+        let mut stores_ps = total(|charged| charged.memory_ps);
+        for level in 0..=self.caches {
+            let ps = (0..self.cores.len()).map(|core| self.charged(core).levels_ps[level]).sum();
+            stores_ps -= ps;
+            rows.sum(
+                if level < self.caches { time::memory_of_cache(level + 1) } else { time::MEMORY_DRAM },
+                ps,
+            );
+        }
+        rows.sum(time::MEMORY_STORES, stores_ps);
     }
 
     /// Goes on to the next line that a core fetches; returns when the front end asks for it.

@@ -5,7 +5,7 @@ use pagewalk_code::Flow;
 use super::Reference;
 use super::order::InOrder;
 use super::plan::{Operation, Plan, Planned};
-use super::state::{Back, Charged, Current, Design, Execution, Front, Place};
+use super::state::{Back, Charged, Current, Design, Execution, Front, LEVELS, Place};
 use super::units::Unit;
 
 /// Forwarding of a store's data in cycles: where a core foresees it, which is an address relative to the stack, or the place from which
@@ -26,6 +26,8 @@ pub(super) struct Pipeline {
     current: Current,
     /// The cycles charged to computing, branches, walks, memory and fetch.
     charged: [u64; 5],
+    /// The cycles charged to memory, by the place where a load found its data.
+    levels: [u64; LEVELS],
 }
 
 const COMPUTE: usize = 0;
@@ -38,7 +40,7 @@ impl Pipeline {
     pub(super) fn new(design: Design) -> Self {
         let (front, execution, back) = (Front::new(&design), Execution::new(&design), Back::new(&design));
         let (place, current) = (Place::default(), Current::default());
-        Self { design, front, execution, back, place, current, charged: [0; 5] }
+        Self { design, front, execution, back, place, current, charged: [0; 5], levels: [0; LEVELS] }
     }
 
     /// Returns the number of the block that is under execution.
@@ -70,7 +72,11 @@ impl Pipeline {
     pub(super) fn charged(&self, cycle_ps: u64) -> Charged {
         let [compute_ps, branch_ps, walk_ps, memory_ps, fetch_ps] =
             self.charged.map(|cycles| cycles * cycle_ps);
-        Charged { compute_ps, branch_ps, fetch_ps, walk_ps, memory_ps }
+        let width_ps = self.front.slots / u64::from(self.design.width) * cycle_ps;
+        let levels_ps = self.levels.map(|cycles| cycles * cycle_ps);
+        // What is dispatched while the core waits takes no time of its own.
+        let width_ps = width_ps.min(compute_ps);
+        Charged { compute_ps, branch_ps, fetch_ps, walk_ps, memory_ps, width_ps, levels_ps }
     }
 
     /// Goes on with nothing in flight from a cycle on.
@@ -277,7 +283,7 @@ impl Pipeline {
         if reference.write {
             self.complete_store(reference.addr, translation, waited);
         } else {
-            self.complete_load(reference.addr, translation, waited);
+            self.complete_load(reference, translation, waited);
         }
         if self.place.planned.is_none() {
             let Current { loaded, stored, walked, missed, .. } = self.current;
@@ -296,7 +302,8 @@ impl Pipeline {
         *walked = translation.max(*walked);
     }
 
-    fn complete_load(&mut self, addr: u64, translation: u64, waited: u64) {
+    fn complete_load(&mut self, reference: &Reference, translation: u64, waited: u64) {
+        let addr = reference.addr;
         let translated = self.place.issued + translation;
         let mut done = self.place.issued + waited;
         let mut missed = waited.saturating_sub(self.design.nearest + translation);
@@ -307,7 +314,9 @@ impl Pipeline {
             (done, missed) = (ready.max(translated) + latency, 0);
         }
         if done >= self.current.loaded {
-            (self.current.loaded, self.current.walked, self.current.missed) = (done, translation, missed);
+            let current = &mut self.current;
+            (current.loaded, current.walked, current.missed) = (done, translation, missed);
+            current.level = reference.level.min(LEVELS - 1);
         }
     }
 
@@ -358,7 +367,11 @@ impl Pipeline {
             lines.missing += lines.there - from;
             from = lines.there;
         }
-        if takes_slot { self.front.dispatch.take(from, self.design.width) } else { from }
+        if !takes_slot {
+            return from;
+        }
+        self.front.slots += 1;
+        self.front.dispatch.take(from, self.design.width)
     }
 
     /// Returns when the result of an instruction, whose loads are done, is there.
@@ -415,6 +428,7 @@ impl Pipeline {
         // A store buffer that is full waits for lines.
         let full = (rest - waited).min(std::mem::take(&mut self.front.full));
         let memory = waited - walk + full;
+        self.levels[self.current.level] += waited - walk;
         let compute = rest - memory - walk;
         let parts = [(BRANCH, branch), (FETCH, fetch), (MEMORY, memory), (WALK, walk), (COMPUTE, compute)];
         for (part, cycles) in parts {

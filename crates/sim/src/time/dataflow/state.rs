@@ -32,6 +32,9 @@ impl Design {
     }
 }
 
+/// The places where a load finds its data: as many caches as a machine file has at most, and memory.
+pub(super) const LEVELS: usize = 5;
+
 /// The time of a core by its use, in picoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::time) struct Charged {
@@ -40,6 +43,10 @@ pub(in crate::time) struct Charged {
     pub(in crate::time) fetch_ps: u64,
     pub(in crate::time) walk_ps: u64,
     pub(in crate::time) memory_ps: u64,
+    /// Of computing, what instructions take that are dispatched as fast as the core can.
+    pub(super) width_ps: u64,
+    /// Of memory, by the place where loads found their data; the rest waited for stores to leave.
+    pub(super) levels_ps: [u64; LEVELS],
 }
 
 /// The instruction that is under execution.
@@ -51,6 +58,8 @@ pub(super) struct Current {
     pub(super) loaded: u64,
     pub(super) walked: u64,
     pub(super) missed: u64,
+    /// The place where that load found its data.
+    pub(super) level: usize,
     /// When its result was there, if it has been computed.
     pub(super) computed: Option<u64>,
     /// When the last of its stores was done; 0 if it has none.
@@ -63,6 +72,8 @@ pub(super) struct Current {
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) dispatch: InOrder,
+    /// The slots of dispatch that have been taken.
+    pub(super) slots: u64,
     pub(super) targets: Targets,
     /// The first cycle in which the right way is dispatched, after a misprediction.
     pub(super) redirect: u64,
@@ -128,7 +139,15 @@ pub(super) struct Place {
 impl Front {
     pub(super) fn new(design: &Design) -> Self {
         let lines = Lines { asked: 0, dispatched: Ring::new(design.ahead), there: 0, missing: 0 };
-        Self { dispatch: InOrder::default(), targets: Targets::new(), redirect: 0, lost: 0, full: 0, lines }
+        Self {
+            dispatch: InOrder::default(),
+            slots: 0,
+            targets: Targets::new(),
+            redirect: 0,
+            lost: 0,
+            full: 0,
+            lines,
+        }
     }
 }
 

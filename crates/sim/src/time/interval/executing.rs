@@ -50,6 +50,6 @@ impl IntervalClock {
             ready_ps = clock.registers.take(ready_ps, |start_ps| start_ps + latency_ps);
         }
         let (translated_ps, done_ps) = (clock.translated_ps, ready_ps + latency_ps);
-        dataflow.complete(core, &Reference { addr: addr.0, write, translated_ps, done_ps });
+        dataflow.complete(core, &Reference { addr: addr.0, write, level, translated_ps, done_ps });
     }
 }

@@ -5,4 +5,6 @@ mod codes;
 mod instructions;
 mod model;
 mod properties;
+mod riscv;
 mod shapes;
+mod table;

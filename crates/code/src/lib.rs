@@ -6,7 +6,8 @@
 //! those that it depends on. Bytes are decoded once for each block, not once for each execution.
 //!
 //! The types know no instruction set. [`x86`] makes them of x86-64's bytes, and says which register has which number, and [`riscv`]
-//! does so for RV64; another instruction set is another such module. [`model`] is one for programs that have no machine code.
+//! does so for RV64; another instruction set is another such module. [`model`] is one for programs that have no machine code,
+//! and [`outline`] one for traces without bytes.
 //!
 //! ```
 //! use pagewalk_code::{Block, Class, x86};
@@ -22,6 +23,7 @@
 mod block;
 mod class;
 pub mod model;
+pub mod outline;
 mod register;
 pub mod riscv;
 pub mod x86;

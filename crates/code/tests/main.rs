@@ -4,6 +4,7 @@ mod blocks;
 mod codes;
 mod instructions;
 mod model;
+mod outline;
 mod properties;
 mod riscv;
 mod shapes;

@@ -6,4 +6,5 @@ mod drmemtrace;
 mod filter;
 mod foreign;
 mod frames;
+mod outlines;
 mod pipes;

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize, PhysAddr, VirtAddr};
 
+use super::blocks::{Execution, Numbers};
 use super::drmemtrace::v2p::Translation;
 use super::tally::{Kind, Tally};
 use crate::event::{Access, Batch, Event, Mark, PageFrame, ProcessId};
@@ -39,6 +40,8 @@ pub(super) struct Output<'a> {
     /// What the trace says beside its records of where the pages of every process are, and the processes that were told.
     beside: Vec<PageFrame>,
     told: BTreeSet<ProcessId>,
+    /// The numbers of the blocks so far.
+    numbers: Numbers,
     /// What does not become an event as it stands.
     pub(super) tally: Tally,
 }
@@ -57,6 +60,7 @@ impl<'a> Output<'a> {
             stopped: false,
             beside: Vec::new(),
             told: BTreeSet::new(),
+            numbers: Numbers::default(),
             tally: Tally::default(),
         };
         output.begin();
@@ -132,6 +136,20 @@ impl<'a> Output<'a> {
         }
         self.count(count);
         self.counted = true;
+    }
+
+    /// Hands on an executed block with its instructions and accesses, and its description if that is new.
+    pub(super) fn execute(&mut self, execution: &Execution<'_>) {
+        if self.stopped {
+            return;
+        }
+        let (number, code) = self.numbers.number(execution);
+        if let Some(code) = code {
+            self.mark(Event::Code(code));
+        }
+        self.instructions(execution.instructions);
+        self.batch.execute(number);
+        execution.accesses.iter().for_each(|&access| self.push(access));
     }
 
     /// A change of process or thread, and the like: what follows has its own instruction count.
@@ -224,11 +242,19 @@ impl<'a> Output<'a> {
 
     /// An access of unknown size at `address`.
     pub(super) fn access_unsized(&mut self, address: u64, write: bool) -> Result<(), String> {
-        if let Some(address) = self.place(address, 1)? {
-            let aligned = 1 << address.trailing_zeros().min(3);
-            self.push(Access::new(VirtAddr(address), aligned, write));
+        if let Some(access) = self.unsized_access(address, write)? {
+            self.push(access);
         }
         Ok(())
+    }
+
+    /// An access of unknown size at `address`, to be handed on by the caller; none if it is one to leave out.
+    pub(super) fn unsized_access(&mut self, address: u64, write: bool) -> Result<Option<Access>, String> {
+        let place = self.place(address, 1)?;
+        Ok(place.map(|address| {
+            let aligned = 1 << address.trailing_zeros().min(3);
+            Access::new(VirtAddr(address), aligned, write)
+        }))
     }
 
     /// The 48 bits of an access's address; none if it is one to leave out.

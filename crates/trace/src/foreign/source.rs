@@ -51,6 +51,7 @@ pub struct ForeignSource {
     parse: Parse,
     counts_instructions: bool,
     gives_frames: bool,
+    gives_blocks: bool,
     kernel: bool,
     name: String,
     /// What the next run reads.
@@ -110,6 +111,7 @@ impl ForeignSource {
             parse,
             counts_instructions: row.counts_instructions,
             gives_frames: row.gives_frames,
+            gives_blocks: row.gives_blocks,
             kernel: options.kernel,
             name: name.to_owned(),
             content: Some(content),
@@ -137,7 +139,7 @@ impl Source for ForeignSource {
             announces_mappings: false,
             counts_instructions: self.counts_instructions,
             gives_frames: self.gives_frames,
-            gives_blocks: false,
+            gives_blocks: self.gives_blocks,
         }
     }
 

@@ -3,6 +3,7 @@
 mod common;
 mod container;
 mod drmemtrace;
+mod encodings;
 mod filter;
 mod foreign;
 mod frames;

@@ -14,7 +14,7 @@
 //! what has to be read from its end (zip archives, `.pwt` files) goes from a pipe through a temporary file.
 //!
 //! **Blocks.** ChampSim's records say which registers an instruction uses and where control goes, so its reader gives executed blocks, whose
-//! instructions are described by their outlines.
+//! instructions are described by their outlines. drmemtrace's does where the trace has the bytes of x86-64 instructions.
 //!
 //! **What is left out** is counted ([`TraceSource::remarks`]).
 //!

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize, PhysAddr, VirtAddr};
 
-use super::blocks::{Execution, Numbers};
+use super::blocks::{Execution, Numbers, Pending};
 use super::drmemtrace::v2p::Translation;
 use super::tally::{Kind, Tally};
 use crate::event::{Access, Batch, Event, Mark, PageFrame, ProcessId};
@@ -42,12 +42,21 @@ pub(super) struct Output<'a> {
     told: BTreeSet<ProcessId>,
     /// The numbers of the blocks so far.
     numbers: Numbers,
+    /// Whether the source said that it gives blocks.
+    pub(super) gives_blocks: bool,
+    /// The block that is not complete yet.
+    pending: Option<Box<Pending>>,
     /// What does not become an event as it stands.
     pub(super) tally: Tally,
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn new(sink: &'a mut dyn Sink, counts_instructions: bool, kernel: bool) -> Self {
+    pub(super) fn new(
+        sink: &'a mut dyn Sink,
+        counts_instructions: bool,
+        gives_blocks: bool,
+        kernel: bool,
+    ) -> Self {
         let mut output = Self {
             sink,
             batch: Batch::new(),
@@ -61,6 +70,8 @@ impl<'a> Output<'a> {
             beside: Vec::new(),
             told: BTreeSet::new(),
             numbers: Numbers::default(),
+            gives_blocks,
+            pending: None,
             tally: Tally::default(),
         };
         output.begin();
@@ -100,6 +111,7 @@ impl<'a> Output<'a> {
 
     /// Hands on the last batch; answers what did not become an event.
     pub(super) fn finish(mut self) -> Tally {
+        self.end_block();
         self.flush();
         self.tally
     }
@@ -107,6 +119,7 @@ impl<'a> Output<'a> {
     /// Whether the instructions and accesses that follow are the kernel's.
     #[inline]
     pub(super) fn enter_kernel(&mut self, kernel: bool) {
+        self.end_block();
         self.in_kernel = kernel;
     }
 
@@ -152,6 +165,27 @@ impl<'a> Output<'a> {
         execution.accesses.iter().for_each(|&access| self.push(access));
     }
 
+    /// An instruction of the block that is not complete begins, or one of a new block; its accesses follow. Without bytes it is a block of
+    /// which nothing is known.
+    pub(super) fn fetch(&mut self, addr: u64, bytes: Option<&[u8]>, is_branch: bool) {
+        if self.in_kernel && !self.kernel {
+            return self.instructions(1);
+        }
+        self.begun = true;
+        if !self.pending.as_ref().is_some_and(|pending| pending.continues(addr, bytes)) {
+            self.end_block();
+        }
+        let pending = self.pending.get_or_insert_with(|| Box::new(Pending::new(addr)));
+        pending.add(bytes.unwrap_or_default(), is_branch);
+    }
+
+    /// Hands on the block that is not complete.
+    pub(super) fn end_block(&mut self) {
+        if let Some(pending) = self.pending.take() {
+            self.execute(&pending.execution());
+        }
+    }
+
     /// A change of process or thread, and the like: what follows has its own instruction count.
     pub(super) fn switch(&mut self, event: Event) {
         let process = if let Event::Process(process) = event { Some(process) } else { None };
@@ -165,6 +199,7 @@ impl<'a> Output<'a> {
     }
 
     fn mark(&mut self, event: Event) {
+        self.end_block();
         if self.batch.marks.len() >= Batch::FULL {
             self.flush();
         }
@@ -293,7 +328,12 @@ impl<'a> Output<'a> {
             self.flush();
         }
         // A 1-byte load at address 0 would be the record that means "no access".
-        if access.is_some() {
+        if let (true, Some(pending)) = (access.is_some(), &mut self.pending) {
+            if pending.push(access) {
+                // What follows is the block's, too.
+                self.end_block();
+            }
+        } else if access.is_some() {
             self.count(0);
             self.counted = true;
             self.batch.push(access);

@@ -153,3 +153,30 @@ fn threads_and_the_kernel_end_a_block() {
         }
     }
 }
+
+#[test]
+fn batches_end_where_they_end_without_blocks() {
+    // Loops of changing lengths, whose blocks have several accesses.
+    let load = |at: u64| {
+        [fetch(10, CODE + at * 3, &[0x48, 0x8b, 0x07], true), entry(0, 8, DATA + at * 8).to_vec()].concat()
+    };
+    let parts: Vec<_> = (0..1_000_u64)
+        .map(|number| {
+            let loads: Vec<u8> = (0..number % 50).flat_map(load).collect();
+            [loads, fetch(11, CODE + number % 50 * 3, &[0xeb, 0x00], true)].concat()
+        })
+        .collect();
+    let shape = |file_type: u64| {
+        let (batches, result, _) = read("t", &trace(file_type, &parts), Format::Auto);
+        result.unwrap();
+        let counts = |batch: &Batch| (batch.accesses.len(), instructions(std::slice::from_ref(batch)));
+        (
+            batches.iter().map(counts).collect::<Vec<_>>(),
+            batches.iter().map(|batch| batch.blocks.len()).sum::<usize>(),
+        )
+    };
+    let (with, blocks) = shape(WITH_BYTES);
+    let (without, none) = shape(0xc40);
+    assert!(with.len() > 2 && blocks > 1_000 && none == 0, "{with:?}, {blocks} blocks");
+    assert_eq!(with, without);
+}

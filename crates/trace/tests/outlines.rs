@@ -34,7 +34,9 @@ fn branch(ip: u64, taken: bool, written: &[u8], read: &[u8]) -> [u8; 64] {
 }
 
 /// The descriptions of blocks by number, and the executions: address, number, accesses.
-fn executed(content: &[u8]) -> (BTreeMap<u32, Block>, Vec<(u64, u32, usize)>) {
+type Executed = (BTreeMap<u32, Block>, Vec<(u64, u32, usize)>);
+
+fn executed(content: &[u8]) -> Executed {
     let (batches, result, _) = read("t", content, Format::ChampSim);
     result.unwrap();
     let mut blocks = BTreeMap::new();

@@ -60,16 +60,24 @@ impl Pending {
         self.accesses.len() >= MOST_ACCESSES
     }
 
+    /// The number of accesses.
+    pub(super) fn accesses(&self) -> usize {
+        self.accesses.len()
+    }
+
     pub(super) fn execution(&self) -> Execution<'_> {
         let Self { addr, bytes, instructions, accesses, .. } = self;
         Execution { addr: *addr, isa: Isa::X86_64, bytes, instructions: *instructions, accesses }
     }
 }
 
+/// A block whose number is known, with the bytes of its description.
+type Known = (BlockId, Arc<[u8]>);
+
 /// The blocks that were executed, by address.
 #[derive(Default)]
 pub(super) struct Numbers {
-    known: FxHashMap<u64, Vec<(BlockId, Arc<[u8]>)>>,
+    known: FxHashMap<u64, Vec<Known>>,
     next: u32,
 }
 

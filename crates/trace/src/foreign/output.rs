@@ -46,6 +46,8 @@ pub(super) struct Output<'a> {
     pub(super) gives_blocks: bool,
     /// The block that is not complete yet.
     pending: Option<Box<Pending>>,
+    /// The descriptions of blocks among the marks of the batch.
+    codes: usize,
     /// What does not become an event as it stands.
     pub(super) tally: Tally,
 }
@@ -72,6 +74,7 @@ impl<'a> Output<'a> {
             numbers: Numbers::default(),
             gives_blocks,
             pending: None,
+            codes: 0,
             tally: Tally::default(),
         };
         output.begin();
@@ -82,7 +85,21 @@ impl<'a> Output<'a> {
         self.batch.clear();
         self.count_mark = None;
         self.counted = false;
+        self.codes = 0;
         self.count(0);
+    }
+
+    /// Whether the batch is to be handed on, with so many more accesses. Blocks and their descriptions do not fill it unless there
+    /// are very many, so that it ends where it would without them.
+    pub(super) fn is_full_with(&self, accesses: usize) -> bool {
+        self.batch.accesses.len() + accesses >= Batch::FULL
+            || self.batch.blocks.len() >= Batch::MAX
+            || self.has_marks()
+    }
+
+    fn has_marks(&self) -> bool {
+        let marks = self.batch.marks.len();
+        marks - self.codes >= Batch::FULL || self.codes >= Batch::MAX
     }
 
     /// Adds to the current count; begins one if there is none.
@@ -144,7 +161,7 @@ impl<'a> Output<'a> {
                 return;
             }
         }
-        if self.batch.is_full() || self.batch.marks.len() >= Batch::FULL {
+        if self.is_full_with(0) {
             self.flush();
         }
         self.count(count);
@@ -159,6 +176,7 @@ impl<'a> Output<'a> {
         let (number, code) = self.numbers.number(execution);
         if let Some(code) = code {
             self.mark(Event::Code(code));
+            self.codes += 1;
         }
         self.instructions(execution.instructions);
         self.batch.execute(number);
@@ -172,7 +190,11 @@ impl<'a> Output<'a> {
             return self.instructions(1);
         }
         self.begun = true;
-        if !self.pending.as_ref().is_some_and(|pending| pending.continues(addr, bytes)) {
+        let goes_on = self
+            .pending
+            .as_ref()
+            .is_some_and(|pending| pending.continues(addr, bytes) && !self.is_full_with(pending.accesses()));
+        if !goes_on {
             self.end_block();
         }
         let pending = self.pending.get_or_insert_with(|| Box::new(Pending::new(addr)));
@@ -200,7 +222,7 @@ impl<'a> Output<'a> {
 
     fn mark(&mut self, event: Event) {
         self.end_block();
-        if self.batch.marks.len() >= Batch::FULL {
+        if self.has_marks() {
             self.flush();
         }
         self.batch.mark(event);

@@ -59,7 +59,8 @@ impl Run {
         if let Some(last) = self.records.last() {
             let distance = record.ip.wrapping_sub(last.ip);
             let follows = (1..=LONGEST).contains(&distance);
-            if last.branch.is_some() || !follows || self.records.len() == MOST {
+            let is_full = self.records.len() == MOST || output.is_full_with(self.accesses.len());
+            if last.branch.is_some() || !follows || is_full {
                 self.end(Some(record.ip), output);
             } else {
                 self.lengths.push(distance as u8);

@@ -322,7 +322,7 @@ impl Notes {
     }
 }
 
-/// Lets the machine write its accesses to a trace file, which is complete when the recorder is finished.
+/// Lets the machine write its executed blocks and its accesses to a trace file, which is complete when the recorder is finished.
 fn record(machine: &mut Machine, image: &Path, to: &Path) -> anyhow::Result<Rc<RefCell<Recorder>>> {
     let info = SourceInfo {
         name: image.display().to_string(),
@@ -330,7 +330,7 @@ fn record(machine: &mut Machine, image: &Path, to: &Path) -> anyhow::Result<Rc<R
         announces_mappings: false,
         counts_instructions: true,
         gives_frames: false,
-        gives_blocks: false,
+        gives_blocks: true,
     };
     let recorder = Rc::new(RefCell::new(Recorder::create(to, &info)?));
     let sink = recorder.clone();

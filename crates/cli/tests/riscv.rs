@@ -251,6 +251,18 @@ fn any_program_is_a_trace_source() {
         "{}",
         text(&simulated.stdout)
     );
+    // An in-order core executes the recorded instructions.
+    let machine = folder.join("in-order.toml");
+    let text_of = "name = \"in-order\"\nextends = \"rocket\"\n[core.dataflow]\norder = \"in-order\"\n";
+    std::fs::write(&machine, text_of).expect("a file");
+    let machine = machine.to_str().expect("text");
+    let timed = ["run", "--trace", trace, "--machine", machine, "--detail", "timed", "--format", "json"];
+    let timed = pagewalk(&timed);
+    assert_eq!(timed.status.code(), Some(0), "{}", text(&timed.stderr));
+    assert!(!text(&timed.stderr).contains("lower bound"), "{}", text(&timed.stderr));
+    let cycles = counted(&timed, "time", "elapsed") as f64 * 3.2e-3;
+    let instructions = counted(&timed, "program", "instructions") as f64;
+    assert!(cycles > instructions, "one instruction a cycle at most: {cycles} of {instructions}");
     let limited = pagewalk(&["riscv", "--record", trace, "--limit", "10k", program]);
     assert_eq!(limited.status.code(), Some(1));
     assert!(text(&limited.stderr).contains("the limit of 10000 instructions"), "{}", text(&limited.stderr));

@@ -5,8 +5,9 @@
 //! operation, and where control goes behind it. A core model replays the executed blocks with it, so that an instruction waits for
 //! those that it depends on. Bytes are decoded once for each block, not once for each execution.
 //!
-//! The types know no instruction set. [`x86`] makes them of x86-64's bytes, and says which register has which number; another
-//! instruction set is another such module. [`model`] is one for programs that have no machine code.
+//! The types know no instruction set. [`x86`] makes them of x86-64's bytes, and says which register has which number, and [`riscv`]
+//! does so for RV64; another instruction set is another such module. [`model`] is one for programs that have no machine code,
+//! and [`outline`] one for traces without bytes.
 //!
 //! ```
 //! use pagewalk_code::{Block, Class, x86};
@@ -22,7 +23,9 @@
 mod block;
 mod class;
 pub mod model;
+pub mod outline;
 mod register;
+pub mod riscv;
 pub mod x86;
 
 pub use block::{Block, Direction, Flow, Instruction, OPERANDS, Operand, Records};

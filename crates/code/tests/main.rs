@@ -4,5 +4,8 @@ mod blocks;
 mod codes;
 mod instructions;
 mod model;
+mod outline;
 mod properties;
+mod riscv;
 mod shapes;
+mod table;

@@ -19,6 +19,7 @@ const PAGE: u64 = 4_096;
 /// A run of decoded instructions in [`Code`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
+    /// Where the block lies in memory; [`EMPTY`] if it is found by no other.
     offset: u64,
     pub(crate) first: u32,
     pub(crate) last: u32,
@@ -28,12 +29,14 @@ pub(crate) struct Block {
 pub(crate) struct Code {
     places: Vec<Block>,
     ops: Vec<Op>,
+    /// How often blocks were forgotten.
+    generation: u64,
 }
 
 impl Code {
     pub(crate) fn new() -> Self {
         let empty = Block { offset: EMPTY, first: 0, last: 0 };
-        Self { places: vec![empty; PLACES], ops: Vec::new() }
+        Self { places: vec![empty; PLACES], ops: Vec::new(), generation: 0 }
     }
 
     /// The instruction at a place of a block.
@@ -95,5 +98,17 @@ impl Code {
     pub(crate) fn forget(&mut self) {
         self.places.iter_mut().for_each(|block| block.offset = EMPTY);
         self.ops.clear();
+        self.generation += 1;
+    }
+
+    /// The place of a block's bytes in memory, which tells it from all others as long as no block is forgotten; none if it has none.
+    pub(crate) fn place(&self, block: Block) -> Option<(u64, u64)> {
+        (block.offset != EMPTY).then_some((self.generation, block.offset))
+    }
+
+    /// The bytes of a block's instructions.
+    pub(crate) fn bytes(&self, block: Block) -> Vec<u8> {
+        let ops = &self.ops[block.first as usize..block.last as usize];
+        ops.iter().flat_map(|op| op.raw.to_le_bytes().into_iter().take(op.bytes.into())).collect()
     }
 }

@@ -44,6 +44,9 @@ impl Machine {
     /// Runs the block at the program counter, or until an instruction traps.
     pub(crate) fn run_block(&mut self) -> Result<(), Trap> {
         let block = self.block()?;
+        if self.recording.is_some() {
+            self.record_block(block);
+        }
         let mut pc = self.pc;
         let mut at = block.first;
         let ran = loop {

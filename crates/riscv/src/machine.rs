@@ -1,7 +1,5 @@
 //! The machine: a hart, memory, devices, remote memory.
 
-use pagewalk_trace::{Access, Sink};
-use pagewalk_vm::addr::VirtAddr;
 use pagewalk_vm::fault::{AcceleratorDesign, Depths, DesignError};
 
 use crate::accelerator::{Device, DeviceCounts, DeviceTimes};
@@ -362,38 +360,6 @@ impl Machine {
             self.leave_block = true;
         }
         if touched.watched() {
-            self.attention = true;
-            self.leave_block = true;
-        }
-    }
-}
-
-impl Machine {
-    /// Hands every load and store of memory from now on to `sink`, until [`Machine::finish_recording`]. Fetches of
-    /// instructions and accesses to devices are not among them; an atomic operation is a load and a store. The run ends with
-    /// [`End::RecordingStopped`] when the sink breaks.
-    pub fn record(&mut self, sink: Box<dyn Sink>) {
-        self.mmu.forget_pages();
-        self.recording = Some(Box::new(Recording::new(sink, self.retired)));
-    }
-
-    /// Hands on what was recorded last.
-    pub fn finish_recording(&mut self) {
-        if let Some(mut recording) = self.recording.take()
-            && !recording.is_stopped
-        {
-            recording.hand_on(self.retired);
-        }
-    }
-
-    /// Notes an access that was made.
-    #[inline]
-    pub(crate) fn record_access(&mut self, addr: u64, bytes: u64, write: bool) {
-        let Some(recording) = &mut self.recording else { return };
-        let access = Access::new(VirtAddr(addr), bytes as u32, write);
-        recording.access(self.mmu.data_space(), access, self.retired);
-        if recording.is_stopped {
-            self.end.get_or_insert(End::RecordingStopped);
             self.attention = true;
             self.leave_block = true;
         }

@@ -166,8 +166,17 @@ impl Mmu {
 
     /// What the addresses of loads and stores mean now.
     pub(crate) fn data_space(&self) -> Space {
-        let Context { scheme, root, asid, data_mode, .. } = self.context;
-        data_mode.map_or(Space::Physical, |_| Space::Virtual(scheme, root, asid))
+        self.space(self.context.data_mode)
+    }
+
+    /// What the addresses of instructions mean now.
+    pub(crate) fn fetch_space(&self) -> Space {
+        self.space(self.context.fetch_mode)
+    }
+
+    fn space(&self, mode: Option<Mode>) -> Space {
+        let Context { scheme, root, asid, .. } = self.context;
+        mode.map_or(Space::Physical, |_| Space::Virtual(scheme, root, asid))
     }
 
     /// Forgets what SFENCE.VMA says: a page, an address space, or all.

@@ -152,11 +152,14 @@ pub enum Isa {
     LoongArch64,
     /// The instructions of a program without machine code: a built-in workload. `pagewalk_code::model` describes them.
     Model,
+    /// The outlines of a program's instructions, from a trace that has no bytes of them. `pagewalk_code::outline` describes them.
+    Outline,
 }
 
 impl Isa {
     /// Returns all instruction sets, in the order of their codes in files and on the wire.
-    pub const ALL: [Self; 5] = [Self::X86_64, Self::Aarch64, Self::Riscv64, Self::LoongArch64, Self::Model];
+    pub const ALL: [Self; 6] =
+        [Self::X86_64, Self::Aarch64, Self::Riscv64, Self::LoongArch64, Self::Model, Self::Outline];
 
     /// The instruction sets of processors, which a program under observation may have.
     pub const OF_PROCESSORS: [Self; 4] = [Self::X86_64, Self::Aarch64, Self::Riscv64, Self::LoongArch64];

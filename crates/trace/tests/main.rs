@@ -3,7 +3,9 @@
 mod common;
 mod container;
 mod drmemtrace;
+mod encodings;
 mod filter;
 mod foreign;
 mod frames;
+mod outlines;
 mod pipes;

@@ -2,7 +2,7 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use pagewalk_trace::{Batch, Event, ProcessId};
+use pagewalk_trace::{Batch, Code, Event, Isa, ProcessId};
 
 use super::asm::{addi, i, jal, ld, lui, sd};
 use super::{RAM_BASE, machine_of};
@@ -24,6 +24,7 @@ fn recorded(machine: &mut Machine) -> Rc<RefCell<Vec<Part>>> {
                 match mark.event {
                     Event::Process(ProcessId(number)) => process = number,
                     Event::Instructions(count) => parts.push((process, count, Vec::new())),
+                    Event::Code(_) => {}
                     _ => panic!("{mark:?}"),
                 }
             }
@@ -128,4 +129,78 @@ fn recording_changes_nothing_and_can_be_stopped() {
     let (end, counts, _) = run(Some(ControlFlow::Break(())));
     assert_eq!(end, Some(End::RecordingStopped));
     assert!(counts.instructions < 20_000, "{counts:?}");
+}
+
+/// What was recorded of blocks: their descriptions, and each execution with its number and its accesses.
+type Blocks = (Vec<Code>, Vec<(u32, usize)>);
+
+fn recorded_blocks(machine: &mut Machine) -> Rc<RefCell<Blocks>> {
+    let blocks = Rc::new(RefCell::new(Blocks::default()));
+    let sink = blocks.clone();
+    machine.record(Box::new(move |batch: &mut Batch| {
+        batch.check().unwrap();
+        let (codes, executed) = &mut *sink.borrow_mut();
+        codes.extend(batch.marks.iter().filter_map(|mark| match &mark.event {
+            Event::Code(code) => Some(code.clone()),
+            _ => None,
+        }));
+        let ends = batch.blocks.iter().skip(1).map(|next| next.at as usize).chain([batch.accesses.len()]);
+        let accesses =
+            batch.blocks.iter().zip(ends).map(|(block, end)| (block.block.0, end - block.at as usize));
+        executed.extend(accesses);
+        ControlFlow::Continue(())
+    }));
+    blocks
+}
+
+#[test]
+fn executed_blocks_are_recorded_with_their_bytes() {
+    let words = [
+        lui(5, 0x80001),
+        i(0x13, 1, 5, 5, 32),
+        i(0x13, 5, 5, 5, 32),
+        sd(6, 5, 0),
+        ld(6, 5, 0),
+        addi(6, 6, 1),
+        jal(0, -12),
+    ];
+    let mut machine = machine_of(&Config::default(), &words, InProcess::new());
+    let blocks = recorded_blocks(&mut machine);
+    assert_eq!(machine.run(7 + 2 * 4), None);
+    machine.finish_recording();
+    let (codes, executed) = &*blocks.borrow();
+    let bytes = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let found: Vec<_> =
+        codes.iter().map(|code| (code.block.0, code.addr.0, code.isa, &code.bytes[..])).collect();
+    let (all, round) = (bytes(&words), bytes(&words[3..]));
+    assert_eq!(found, [(0, RAM_BASE, Isa::Riscv64, &all[..]), (1, RAM_BASE + 12, Isa::Riscv64, &round[..])]);
+    assert_eq!(*executed, [(0, 2), (1, 2), (1, 2)]);
+}
+
+#[test]
+fn code_that_changes_is_another_block_and_code_that_comes_back_is_not() {
+    // Each round swaps an instruction of the loop with one that stands behind it.
+    let (first, second) = (addi(6, 6, 1), addi(6, 6, 2));
+    let words = [
+        // auipc x5, 0
+        0x0000_0297,
+        i(0x03, 2, 7, 5, 28),
+        i(0x03, 2, 8, 5, 32),
+        0x23 | 28 << 7 | 2 << 12 | 5 << 15 | 8 << 20,
+        0x23 | 1 << 25 | 2 << 12 | 5 << 15 | 7 << 20,
+        // fence.i
+        0x0000_100f,
+        jal(0, 4),
+        first,
+        second,
+        jal(0, -36),
+    ];
+    let mut machine = machine_of(&Config::default(), &words, InProcess::new());
+    let blocks = recorded_blocks(&mut machine);
+    assert_eq!(machine.run(8 * 10), None);
+    machine.finish_recording();
+    let (codes, _) = &*blocks.borrow();
+    let at = |offset: u64| codes.iter().filter(move |code| code.addr.0 == RAM_BASE + offset).count();
+    assert_eq!(at(28), 2, "two contents of the changed block");
+    assert!(codes.len() < 12, "{codes:?}");
 }

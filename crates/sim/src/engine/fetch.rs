@@ -1,6 +1,7 @@
 //! The fetch of instructions: the lines of each executed block go through a core's translation hardware and caches.
 
-use pagewalk_trace::{BlockId, Code};
+use pagewalk_code::outline;
+use pagewalk_trace::{BlockId, Code, Isa};
 use pagewalk_vm::addr::{PhysAddr, VirtAddr};
 use pagewalk_vm::table::PageTable;
 use pagewalk_vm::tlb::Translation;
@@ -38,7 +39,11 @@ impl Fetching {
 
     /// Takes the place of a block. Blocks are numbered in order; a number out of order no front-end gives.
     pub(super) fn code(&mut self, code: &Code) {
-        let (start, bytes) = (code.addr.0, code.bytes.len() as u64);
+        let start = code.addr.0;
+        let bytes = match code.isa {
+            Isa::Outline => outline::length(&code.bytes),
+            _ => code.bytes.len() as u64,
+        };
         let last = start.checked_add(bytes.max(1) - 1).filter(|last| *last < self.end.0);
         let lines = last.map(|last| (start >> LINE_SHIFT, last >> LINE_SHIFT));
         let number = code.block.0 as usize;

@@ -38,6 +38,7 @@ mod given;
 mod granule;
 mod guest;
 mod named;
+mod outlines;
 mod paging;
 mod pairs;
 mod reach;

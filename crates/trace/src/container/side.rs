@@ -275,7 +275,7 @@ mod tests {
     fn unknown_codes_are_refused() {
         for bytes in [
             &[20][..],
-            &[19, 1, 0, 5, 0],
+            &[19, 1, 0, 6, 0],
             &[19, 1, 0, 0, 2, 0x90],
             &[19, 0xff, 0xff, 0xff, 0xff, 0x1f, 0, 0, 0],
             &[18, 1, 0, 0],

@@ -72,6 +72,8 @@ pub(super) struct Row {
     pub(super) counts_instructions: bool,
     /// Whether a trace of it may say which frames pages have.
     pub(super) gives_frames: bool,
+    /// Whether a trace with this beginning says which blocks of instructions the program executed.
+    pub(super) gives_blocks: fn(&Content, &[u8]) -> bool,
     /// Its reader; none for this program's own container, which is no foreign format.
     pub(super) parse: Option<Parse>,
 }
@@ -87,6 +89,7 @@ pub(super) const ROWS: &[Row] = &[
         suffix: Some(".pwt"),
         counts_instructions: true,
         gives_frames: true,
+        gives_blocks: |_, _| true,
         parse: None,
     },
     Row {
@@ -97,6 +100,7 @@ pub(super) const ROWS: &[Row] = &[
         suffix: Some(".champsimtrace"),
         counts_instructions: true,
         gives_frames: false,
+        gives_blocks: |_, _| true,
         parse: Some(champsim::parse::<{ champsim::CHAMPSIM_BYTES }>),
     },
     Row {
@@ -107,6 +111,7 @@ pub(super) const ROWS: &[Row] = &[
         suffix: None,
         counts_instructions: true,
         gives_frames: false,
+        gives_blocks: |_, _| true,
         parse: Some(champsim::parse::<{ champsim::CLOUDSUITE_BYTES }>),
     },
     Row {
@@ -117,6 +122,7 @@ pub(super) const ROWS: &[Row] = &[
         suffix: None,
         counts_instructions: true,
         gives_frames: true,
+        gives_blocks: drmemtrace::has_bytes,
         parse: Some(drmemtrace::parse),
     },
     Row {
@@ -127,6 +133,7 @@ pub(super) const ROWS: &[Row] = &[
         suffix: Some(".lackey"),
         counts_instructions: true,
         gives_frames: false,
+        gives_blocks: |_, _| false,
         parse: Some(lackey::parse),
     },
     Row {
@@ -137,6 +144,7 @@ pub(super) const ROWS: &[Row] = &[
         suffix: None,
         counts_instructions: false,
         gives_frames: false,
+        gives_blocks: |_, _| false,
         parse: Some(gem5::parse),
     },
     Row {
@@ -147,6 +155,7 @@ pub(super) const ROWS: &[Row] = &[
         suffix: None,
         counts_instructions: false,
         gives_frames: false,
+        gives_blocks: |_, _| false,
         parse: Some(pinatrace::parse),
     },
 ];

@@ -13,6 +13,9 @@
 //! content, and a name that promises compression must keep the promise. Everything is opened once, so pipes are read like files;
 //! what has to be read from its end (zip archives, `.pwt` files) goes from a pipe through a temporary file.
 //!
+//! **Blocks.** ChampSim's records say which registers an instruction uses and where control goes, so its reader gives executed blocks, whose
+//! instructions are described by their outlines. drmemtrace's does where the trace has the bytes of x86-64 instructions.
+//!
 //! **What is left out** is counted ([`TraceSource::remarks`]).
 //!
 //! **Addresses.** An access holds 48 address bits. Addresses from `0xffff_0000_0000_0000` on belong to the kernel
@@ -29,6 +32,7 @@
 //! process inside a batch begins a new count.
 
 mod archive;
+mod blocks;
 mod champsim;
 mod compression;
 mod detect;

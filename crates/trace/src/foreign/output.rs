@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize, PhysAddr, VirtAddr};
 
+use super::blocks::{Execution, Numbers, Pending};
 use super::drmemtrace::v2p::Translation;
 use super::tally::{Kind, Tally};
 use crate::event::{Access, Batch, Event, Mark, PageFrame, ProcessId};
@@ -39,12 +40,25 @@ pub(super) struct Output<'a> {
     /// What the trace says beside its records of where the pages of every process are, and the processes that were told.
     beside: Vec<PageFrame>,
     told: BTreeSet<ProcessId>,
+    /// The numbers of the blocks so far.
+    numbers: Numbers,
+    /// Whether the source said that it gives blocks.
+    pub(super) gives_blocks: bool,
+    /// The block that is not complete yet.
+    pending: Option<Box<Pending>>,
+    /// The descriptions of blocks among the marks of the batch.
+    codes: usize,
     /// What does not become an event as it stands.
     pub(super) tally: Tally,
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn new(sink: &'a mut dyn Sink, counts_instructions: bool, kernel: bool) -> Self {
+    pub(super) fn new(
+        sink: &'a mut dyn Sink,
+        counts_instructions: bool,
+        gives_blocks: bool,
+        kernel: bool,
+    ) -> Self {
         let mut output = Self {
             sink,
             batch: Batch::new(),
@@ -57,6 +71,10 @@ impl<'a> Output<'a> {
             stopped: false,
             beside: Vec::new(),
             told: BTreeSet::new(),
+            numbers: Numbers::default(),
+            gives_blocks,
+            pending: None,
+            codes: 0,
             tally: Tally::default(),
         };
         output.begin();
@@ -67,7 +85,21 @@ impl<'a> Output<'a> {
         self.batch.clear();
         self.count_mark = None;
         self.counted = false;
+        self.codes = 0;
         self.count(0);
+    }
+
+    /// Whether the batch is to be handed on, with so many more accesses. Blocks and their descriptions do not fill it unless there
+    /// are very many, so that it ends where it would without them.
+    pub(super) fn is_full_with(&self, accesses: usize) -> bool {
+        self.batch.accesses.len() + accesses >= Batch::FULL
+            || self.batch.blocks.len() >= Batch::MAX
+            || self.has_marks()
+    }
+
+    fn has_marks(&self) -> bool {
+        let marks = self.batch.marks.len();
+        marks - self.codes >= Batch::FULL || self.codes >= Batch::MAX
     }
 
     /// Adds to the current count; begins one if there is none.
@@ -96,6 +128,7 @@ impl<'a> Output<'a> {
 
     /// Hands on the last batch; answers what did not become an event.
     pub(super) fn finish(mut self) -> Tally {
+        self.end_block();
         self.flush();
         self.tally
     }
@@ -103,6 +136,7 @@ impl<'a> Output<'a> {
     /// Whether the instructions and accesses that follow are the kernel's.
     #[inline]
     pub(super) fn enter_kernel(&mut self, kernel: bool) {
+        self.end_block();
         self.in_kernel = kernel;
     }
 
@@ -127,11 +161,51 @@ impl<'a> Output<'a> {
                 return;
             }
         }
-        if self.batch.is_full() || self.batch.marks.len() >= Batch::FULL {
+        if self.is_full_with(0) {
             self.flush();
         }
         self.count(count);
         self.counted = true;
+    }
+
+    /// Hands on an executed block with its instructions and accesses, and its description if that is new.
+    pub(super) fn execute(&mut self, execution: &Execution<'_>) {
+        if self.stopped {
+            return;
+        }
+        let (number, code) = self.numbers.number(execution);
+        if let Some(code) = code {
+            self.mark(Event::Code(code));
+            self.codes += 1;
+        }
+        self.instructions(execution.instructions);
+        self.batch.execute(number);
+        execution.accesses.iter().for_each(|&access| self.push(access));
+    }
+
+    /// An instruction of the block that is not complete begins, or one of a new block; its accesses follow. Without bytes it is a block of
+    /// which nothing is known.
+    pub(super) fn fetch(&mut self, addr: u64, bytes: Option<&[u8]>, is_branch: bool) {
+        if self.in_kernel && !self.kernel {
+            return self.instructions(1);
+        }
+        self.begun = true;
+        let goes_on = self
+            .pending
+            .as_ref()
+            .is_some_and(|pending| pending.continues(addr, bytes) && !self.is_full_with(pending.accesses()));
+        if !goes_on {
+            self.end_block();
+        }
+        let pending = self.pending.get_or_insert_with(|| Box::new(Pending::new(addr)));
+        pending.add(bytes.unwrap_or_default(), is_branch);
+    }
+
+    /// Hands on the block that is not complete.
+    pub(super) fn end_block(&mut self) {
+        if let Some(pending) = self.pending.take() {
+            self.execute(&pending.execution());
+        }
     }
 
     /// A change of process or thread, and the like: what follows has its own instruction count.
@@ -147,7 +221,8 @@ impl<'a> Output<'a> {
     }
 
     fn mark(&mut self, event: Event) {
-        if self.batch.marks.len() >= Batch::FULL {
+        self.end_block();
+        if self.has_marks() {
             self.flush();
         }
         self.batch.mark(event);
@@ -224,11 +299,19 @@ impl<'a> Output<'a> {
 
     /// An access of unknown size at `address`.
     pub(super) fn access_unsized(&mut self, address: u64, write: bool) -> Result<(), String> {
-        if let Some(address) = self.place(address, 1)? {
-            let aligned = 1 << address.trailing_zeros().min(3);
-            self.push(Access::new(VirtAddr(address), aligned, write));
+        if let Some(access) = self.unsized_access(address, write)? {
+            self.push(access);
         }
         Ok(())
+    }
+
+    /// An access of unknown size at `address`, to be handed on by the caller; none if it is one to leave out.
+    pub(super) fn unsized_access(&mut self, address: u64, write: bool) -> Result<Option<Access>, String> {
+        let place = self.place(address, 1)?;
+        Ok(place.map(|address| {
+            let aligned = 1 << address.trailing_zeros().min(3);
+            Access::new(VirtAddr(address), aligned, write)
+        }))
     }
 
     /// The 48 bits of an access's address; none if it is one to leave out.
@@ -267,7 +350,12 @@ impl<'a> Output<'a> {
             self.flush();
         }
         // A 1-byte load at address 0 would be the record that means "no access".
-        if access.is_some() {
+        if let (true, Some(pending)) = (access.is_some(), &mut self.pending) {
+            if pending.push(access) {
+                // What follows is the block's, too.
+                self.end_block();
+            }
+        } else if access.is_some() {
             self.count(0);
             self.counted = true;
             self.batch.push(access);

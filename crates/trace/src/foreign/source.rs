@@ -1,6 +1,6 @@
 //! A foreign trace as a source of events.
 
-use std::io::Read;
+use std::io::{Cursor, Read};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::drmemtrace::v2p::Translations;
 use super::format::{Format, Parse};
 use super::input::{Content, Input, Size, Stream};
 use super::output::Output;
-use super::records::{Origin, Part};
+use super::records::{Origin, Part, fill};
 use super::tally::Remarks;
 use crate::error::TraceError;
 use crate::partial::Partial;
@@ -45,12 +45,16 @@ pub trait TraceSource: Source {
     fn file_bytes(&self) -> u64;
 }
 
+/// How much of a reader's content is looked at beforehand.
+const START_BYTES: usize = 256;
+
 /// Reads a trace of another tool.
 pub struct ForeignSource {
     format: Format,
     parse: Parse,
     counts_instructions: bool,
     gives_frames: bool,
+    gives_blocks: bool,
     kernel: bool,
     name: String,
     /// What the next run reads.
@@ -73,7 +77,7 @@ impl ForeignSource {
             Some(path) if options.format == Format::Drmemtrace => Translations::beside(path)?,
             _ => None,
         };
-        let mut source = Self::new(&input.name, input.content, options)?;
+        let mut source = Self::new(&input.name, input.content, &input.start, options)?;
         source.translations = translations;
         source.again = input.again.then_some(path);
         source.size = match &source.content {
@@ -89,15 +93,21 @@ impl ForeignSource {
     ///
     /// If the format is [`Format::Auto`] or [`Format::Pwt`].
     pub fn from_reader(
-        reader: Box<dyn Read>,
+        mut reader: Box<dyn Read>,
         name: &str,
         options: impl Into<ReadOptions>,
     ) -> Result<Self, TraceError> {
         let origin = Origin { file: name.to_owned(), part: Part::Plain };
-        Self::new(name, Content::Stream(Stream::new(reader, origin)), options.into())
+        let mut start = vec![0; START_BYTES];
+        let (bytes, result) = fill(&mut *reader, &mut start, 0);
+        result.map_err(|error| origin.unreadable(0, error))?;
+        start.truncate(bytes);
+        let reader = Box::new(Cursor::new(start.clone()).chain(reader));
+        Self::new(name, Content::Stream(Stream::new(reader, origin)), &start, options.into())
     }
 
-    fn new(name: &str, content: Content, options: ReadOptions) -> Result<Self, TraceError> {
+    /// Content that begins with `start`.
+    fn new(name: &str, content: Content, start: &[u8], options: ReadOptions) -> Result<Self, TraceError> {
         let row = options.format.row().and_then(|row| Some((row, row.parse?)));
         let Some((row, parse)) = row else {
             return Err(TraceError::Refused(format!(
@@ -110,6 +120,7 @@ impl ForeignSource {
             parse,
             counts_instructions: row.counts_instructions,
             gives_frames: row.gives_frames,
+            gives_blocks: (row.gives_blocks)(&content, start),
             kernel: options.kernel,
             name: name.to_owned(),
             content: Some(content),
@@ -137,13 +148,13 @@ impl Source for ForeignSource {
             announces_mappings: false,
             counts_instructions: self.counts_instructions,
             gives_frames: self.gives_frames,
-            gives_blocks: false,
+            gives_blocks: self.gives_blocks,
         }
     }
 
     fn run(&mut self, sink: &mut dyn Sink) -> Result<(), SourceError> {
         let content = self.next_content()?;
-        let mut output = Output::new(sink, self.counts_instructions, self.kernel);
+        let mut output = Output::new(sink, self.counts_instructions, self.gives_blocks, self.kernel);
         if let Some(translations) = &self.translations {
             let sizes =
                 translations.sizes().into_iter().map(|(bytes, count)| format!("{count} pages of {bytes} B"));

@@ -342,6 +342,42 @@ fn model_instructions_have_dependences_and_branches() {
     assert_near(cycles(other, false), 0.5, "six instructions a cycle, of blocks that fall through");
 }
 
+/// Instructions of RV64 are executed as those of x86-64 are. On an in-order core of one instruction a cycle, a load that misses stops the
+/// one that needs it.
+#[test]
+fn riscv_instructions_have_dependences_and_branches() {
+    let in_order = changed(zen3(), |spec| {
+        spec.core.width = 1;
+        spec.core.dataflow.as_mut().expect("the machine executes instructions").is_in_order = true;
+    });
+    let cycles = |spec: &MachineSpec, code: &[u8], lines: u64| {
+        let elapsed = |rounds: u64| {
+            let mut script = Script::new(2 * ROUNDS * LINE);
+            let block = script.block_of(Isa::Riscv64, CODE, code);
+            (0..rounds).for_each(|round| script.execute(block, &load(round % lines)));
+            value(&script.run(spec), "time", "elapsed")
+        };
+        (elapsed(2 * ROUNDS) - elapsed(ROUNDS)) as f64 / (ROUNDS * spec.core.cycle_ps) as f64
+    };
+    // c.ld a0, 0(a0); c.addi a1, -1; c.bnez a1: each load's address is the load before.
+    let chain = [0x08, 0x61, 0xfd, 0x15, 0xf5, 0xfd];
+    // c.ld a2, 0(a0), and the same.
+    let loads = [0x10, 0x61, 0xfd, 0x15, 0xf5, 0xfd];
+    assert_near(cycles(&zen3(), &chain, 1), 4.0, "a chain of hits in the first cache");
+    // The branch does not fuse with the subtraction.
+    assert_near(cycles(&zen3(), &loads, 1), 1.0, "a taken branch a cycle");
+    let memory = 110_000.0 / zen3().core.cycle_ps as f64;
+    assert_near(cycles(&in_order, &chain, 2 * ROUNDS), memory, "a chain that misses");
+    let all = cycles(&in_order, &loads, 2 * ROUNDS);
+    assert!(all < memory / 20.0, "{all} cycles of loads whose data no instruction needs");
+    assert_near(
+        cycles(&in_order, &chain, 1),
+        4.0,
+        "the others are executed while a load waits for its address",
+    );
+    assert_near(cycles(&in_order, &loads, 1), 3.0, "three instructions, one a cycle");
+}
+
 /// A file may say anything.
 #[test]
 fn strange_blocks_and_accesses_that_no_instruction_makes_are_taken() {

@@ -108,7 +108,9 @@ impl Dataflow {
         let block = match code.isa {
             Isa::X86_64 => Some(Block::of_x86_64(code.addr.0, &code.bytes)),
             Isa::Model => Some(Block::of_model(code.addr.0, &code.bytes)),
-            Isa::Aarch64 | Isa::Riscv64 | Isa::LoongArch64 => None,
+            Isa::Riscv64 => Some(Block::of_riscv64(code.addr.0, &code.bytes)),
+            Isa::Outline => Some(Block::of_outlines(code.addr.0, &code.bytes)),
+            Isa::Aarch64 | Isa::LoongArch64 => None,
         };
         let plan = block.map(|block| match self.are_dependences_followed {
             true => Box::new(Plan::of(&block, self.system)),

@@ -46,6 +46,11 @@ pub(in super::super) struct Files {
 }
 
 impl Files {
+    /// Those that may be parts of the trace, by name.
+    pub(super) fn shards(&self) -> &[PathBuf] {
+        &self.shards
+    }
+
     /// The length of all files together in bytes.
     pub(in super::super) fn bytes(&self) -> u64 {
         let paths = self.shards.iter().chain(&self.schedules);

@@ -15,7 +15,10 @@
 //! A marker with a physical address, and one with its virtual address behind it, say which frame a page has from then on; the
 //! page's size is that of the last page-size marker.
 //!
-//! Left out and counted: encodings, markers, flushes, prefetches, and iterations of a repeated string instruction that were not
+//! A trace of x86-64 with encodings, which stand in front of an instruction's fetch where that may not have been seen, gives executed blocks.
+//! The source says so if the file, or the first file of the folder, does by its type.
+//!
+//! Left out and counted: encodings of other traces, markers, flushes, prefetches, and iterations of a repeated string instruction that were not
 //! fetched (as instructions; their accesses count). Parts of the kernel (system calls and context switches between two
 //! markers) are left out and counted, or taken in if the reader is asked for them. Refused: filtered traces, whose
 //! accesses are incomplete, and those without any data access.
@@ -27,6 +30,7 @@ mod shard;
 pub(super) mod v2p;
 
 pub(super) use folder::files as folder_files;
+pub(super) use shard::has_bytes;
 
 use shard::{ENTRY_BYTES, Entry, Ids, Shard};
 
@@ -40,6 +44,8 @@ use crate::error::TraceError;
 mod entry {
     pub(super) const READ: u16 = 0;
     pub(super) const WRITE: u16 = 1;
+    /// An instruction that is no branch.
+    pub(super) const INSTRUCTION: u16 = 10;
     pub(super) const BUNDLE: u16 = 17;
     pub(super) const THREAD: u16 = 22;
     pub(super) const THREAD_EXIT: u16 = 23;

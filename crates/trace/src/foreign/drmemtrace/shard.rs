@@ -1,11 +1,14 @@
 //! One file of a trace: the records of a thread or of a core.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 
+use arrayvec::ArrayVec;
 use pagewalk_vm::addr::PAGE_BYTES;
+use rustc_hash::FxHashMap;
 
 use super::super::archive::Archive;
-use super::super::input::Content;
+use super::super::input::{Content, Input};
 use super::super::output::Output;
 use super::super::records::Records;
 use super::super::tally::Kind;
@@ -23,6 +26,14 @@ const MAX_IDS: usize = 1 << 20;
 const CORE_SHARDED: u64 = 0x10000;
 /// The bit of the file type of a trace with instructions, but without data accesses, of the kernel.
 const KERNEL_INSTRUCTIONS_ONLY: u64 = 0x8000;
+
+/// The bits of the file type of which the first must be set, and the second must not, in a trace with the bytes of x86-64 instructions: the
+/// instruction set, and encodings; a synthetic instruction set.
+const BYTES_TYPES: (u64, u64) = (0x40 | 0x200, 0x20000);
+/// The records at the beginning of a file in which its type is looked for.
+const TYPE_WITHIN: usize = 16;
+/// The longest encoding in bytes.
+const MOST_BYTES: usize = 16;
 
 /// Bits of the file type that make a trace unusable here, with the reason.
 const REFUSED_TYPES: [(u64, &str); 6] = [
@@ -98,7 +109,13 @@ pub(super) struct Shard {
     /// The size of pages, and the physical address whose virtual one comes next.
     page_bytes: u64,
     physical_address: Option<u64>,
+    /// The bytes of instructions, by process and address, and those of the instruction that comes next.
+    encodings: FxHashMap<(u32, u64), Encoding>,
+    encoding: Encoding,
 }
+
+/// The bytes of an instruction.
+type Encoding = ArrayVec<u8, MOST_BYTES>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
@@ -148,6 +165,8 @@ impl Shard {
             in_context_switch: false,
             page_bytes: PAGE_BYTES,
             physical_address: None,
+            encodings: FxHashMap::default(),
+            encoding: Encoding::new(),
         })
     }
 
@@ -238,10 +257,15 @@ impl Shard {
             _ if entry.is_fetch() => {
                 self.switch(ids, output);
                 self.instructions += 1;
-                output.instructions(1);
+                if self.has_bytes(output) {
+                    self.fetch(entry, output);
+                } else {
+                    output.instructions(1);
+                }
             }
             entry::BUNDLE if (1..=8).contains(&size) => {
                 self.switch(ids, output);
+                output.end_block();
                 self.instructions += u64::from(size);
                 output.instructions(size.into());
             }
@@ -263,6 +287,10 @@ impl Shard {
             entry::ENCODING if size > 8 => {
                 return Err(format!("an encoding of {size} bytes in a record; at most 8 are allowed"));
             }
+            entry::ENCODING if self.has_bytes(output) => {
+                let room = self.encoding.remaining_capacity().min(size.into());
+                self.encoding.extend(value.to_le_bytes().into_iter().take(room));
+            }
             entry::ENCODING => output.tally.count(Kind::Encodings),
             entry::HEADER if self.of_core() => self.header(value)?,
             entry::HEADER => {
@@ -278,6 +306,24 @@ impl Shard {
             _ => return Err(format!("a record of type {kind}; at most {} is known", entry::LAST)),
         }
         Ok(())
+    }
+
+    /// Whether blocks are made of the file's instructions.
+    fn has_bytes(&self, output: &Output<'_>) -> bool {
+        output.gives_blocks && has_bytes_by_type(self.file_type)
+    }
+
+    /// Adds an instruction to the block.
+    fn fetch(&mut self, entry: Entry, output: &mut Output<'_>) {
+        let Entry { kind, size, value } = entry;
+        if !self.encoding.is_empty() {
+            self.encodings.insert((self.process_number, value), std::mem::take(&mut self.encoding));
+        }
+        let bytes = self
+            .encodings
+            .get(&(self.process_number, value))
+            .filter(|bytes| bytes.len() == usize::from(size));
+        output.fetch(value, bytes.map(|bytes| &bytes[..]), kind != entry::INSTRUCTION);
     }
 
     fn marker(
@@ -357,6 +403,41 @@ impl Shard {
             output.switch(Event::Process(ProcessId(self.process_number)));
         }
     }
+}
+
+/// Whether a file of this type has the bytes of x86-64 instructions.
+fn has_bytes_by_type(file_type: u64) -> bool {
+    let (set, clear) = BYTES_TYPES;
+    file_type & set == set && file_type & clear == 0
+}
+
+/// Whether a trace says by its type that it has the bytes of x86-64 instructions: the file whose beginning is `start`, or the first one of
+/// an archive or a folder.
+pub(in super::super) fn has_bytes(content: &Content, start: &[u8]) -> bool {
+    match content {
+        Content::Stream(_) => has_bytes_by_start(start),
+        Content::Zip(archive) => next_chunk(archive, 0).is_some_and(|first| {
+            let mut start = Vec::new();
+            let mut beginning = archive.member(first).0.take((TYPE_WITHIN * ENTRY_BYTES) as u64);
+            // What cannot be read shows when the trace is.
+            let _ = beginning.read_to_end(&mut start);
+            has_bytes_by_start(&start)
+        }),
+        Content::Folder(folder, _) => super::folder::files(folder).is_ok_and(|files| {
+            let inputs = files.shards().iter().filter_map(|path| Input::open_shard(path).ok());
+            let mut shards = inputs.filter(|input| match &input.content {
+                Content::Zip(archive) => super::has_chunks(archive),
+                _ => super::plausible(&input.start),
+            });
+            shards.next().is_some_and(|input| has_bytes(&input.content, &input.start))
+        }),
+    }
+}
+
+fn has_bytes_by_start(start: &[u8]) -> bool {
+    let entries = start.as_chunks().0.iter().take(TYPE_WITHIN).map(Entry::parse);
+    let mut types = entries.filter(|entry| entry.kind == entry::MARKER && entry.size == marker::FILE_TYPE);
+    types.next().is_some_and(|entry| has_bytes_by_type(entry.value))
 }
 
 /// The first chunk of the archive from member `number` on.

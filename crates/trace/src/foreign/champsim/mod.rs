@@ -7,10 +7,19 @@
 //! ```
 //!
 //! Numbers are little-endian; address 0 means none; (+ 6) are bytes of padding. One record is one instruction:
-//! its loads come first, then its stores. Layouts: ChampSim, `inc/trace_instruction.h`.
+//! its loads come first, then its stores. Of the registers, two are written in the narrower records and four in the wider ones, and the
+//! four behind them are read; 0 means none. Layouts: ChampSim, `inc/trace_instruction.h`.
+//!
+//! Records that follow one another in memory are executed blocks ([`run`]), whose instructions are described by their outlines
+//! ([`instruction`]).
+
+mod instruction;
+mod run;
 
 use std::collections::BTreeMap;
 
+use self::instruction::Record;
+use self::run::Run;
 use super::input::Content;
 use super::output::Output;
 use super::records::{BUFFER_BYTES, Records};
@@ -22,6 +31,8 @@ pub(super) const CLOUDSUITE_BYTES: usize = 96;
 
 /// Where the fields of a record of `N` bytes lie.
 struct Layout {
+    written: std::ops::Range<usize>,
+    read: std::ops::Range<usize>,
     stores: std::ops::Range<usize>,
     loads: std::ops::Range<usize>,
     address_space: Option<usize>,
@@ -29,8 +40,12 @@ struct Layout {
 
 const fn layout<const N: usize>() -> Layout {
     match N {
-        CHAMPSIM_BYTES => Layout { stores: 16..32, loads: 32..64, address_space: None },
-        CLOUDSUITE_BYTES => Layout { stores: 24..56, loads: 56..88, address_space: Some(88) },
+        CHAMPSIM_BYTES => {
+            Layout { written: 10..12, read: 12..16, stores: 16..32, loads: 32..64, address_space: None }
+        }
+        CLOUDSUITE_BYTES => {
+            Layout { written: 10..14, read: 14..18, stores: 24..56, loads: 56..88, address_space: Some(88) }
+        }
         _ => panic!("records have 64 or 96 bytes"),
     }
 }
@@ -41,29 +56,47 @@ pub(super) fn parse<const N: usize>(content: Content, output: &mut Output<'_>) -
     let stream = content.into_stream()?;
     let mut records = Records::<N>::new(stream.reader, stream.origin, BUFFER_BYTES);
     let mut processes = AddressSpaces::default();
-    while let Some((record, offset)) = records.next()? {
+    let mut run = Run::default();
+    let result = loop {
+        let (record, offset) = match records.next() {
+            Ok(Some(next)) => next,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        };
         if let Some(start) = layout.address_space {
-            processes.follow(u16::from_le_bytes([record[start], record[start + 1]]), output);
+            processes.follow(u16::from_le_bytes([record[start], record[start + 1]]), &mut run, output);
         }
-        instruction(&record, &layout, output).map_err(|what| records.malformed(offset, what))?;
+        if let Err(what) = instruction(&record, &layout, &mut run, output) {
+            break Err(records.malformed(offset, what));
+        }
         if output.flow().is_break() {
             return Ok(());
         }
-    }
+    };
+    // What comes before an error is handed on.
+    run.end(None, output);
+    result?;
     if records.offset == 0 { Err(records.malformed(0, "the trace is empty")) } else { Ok(()) }
 }
 
-fn instruction(record: &[u8], layout: &Layout, output: &mut Output<'_>) -> Result<(), String> {
+fn instruction(record: &[u8], layout: &Layout, run: &mut Run, output: &mut Output<'_>) -> Result<(), String> {
     let (branch, taken) = (record[8], record[9]);
     if branch > 1 || taken > 1 {
         return Err(format!(
             "branch flags {branch} and {taken}; only 0 and 1 are allowed, the file is damaged or of another format"
         ));
     }
-    output.instructions(1);
+    let registers = |range: &std::ops::Range<usize>| record[range.clone()].iter().copied();
+    let ip = u64::from_le_bytes(*record.first_chunk().unwrap_or(&[0; 8]));
+    run.begin(
+        Record::new(ip, branch == 1, taken == 1, registers(&layout.read), registers(&layout.written)),
+        output,
+    );
     for (addresses, write) in [(&layout.loads, false), (&layout.stores, true)] {
         for address in addresses_in(&record[addresses.clone()]) {
-            output.access_unsized(address, write)?;
+            if let Some(access) = output.unsized_access(address, write)? {
+                run.access(access);
+            }
         }
     }
     Ok(())
@@ -81,16 +114,18 @@ struct AddressSpaces {
 }
 
 impl AddressSpaces {
-    fn follow(&mut self, id: u16, output: &mut Output<'_>) {
+    fn follow(&mut self, id: u16, run: &mut Run, output: &mut Output<'_>) {
         if self.current == Some(id) {
             return;
         }
+        run.end(None, output);
         let next = self.known.len() as u32;
         let number = *self.known.entry(id).or_insert(next);
         if self.current.is_some() {
             output.switch(Event::Process(ProcessId(number)));
             output.switch(Event::Thread(ThreadId(number + 1)));
         }
+        run.enter(number);
         self.current = Some(id);
     }
 }

@@ -81,6 +81,13 @@ impl Input {
         self
     }
 
+    /// Spares a trace of another tool the blocks of instructions, of which a run makes no use.
+    fn make_no_blocks(&mut self) {
+        if let Events::Trace(trace) = &mut self.events {
+            trace.make_no_blocks();
+        }
+    }
+
     /// Returns whether a program runs beside this command, and perhaps on its terminal: the observed one, or the one at the other
     /// end of a pipe.
     pub(crate) fn is_live(&self) -> bool {
@@ -259,6 +266,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     let executes = arguments.detail == DetailArgument::Timed;
     if fetches || executes && specs.iter().any(|spec| spec.core.dataflow.is_some()) {
         input = input.with_blocks();
+    } else {
+        input.make_no_blocks();
     }
     let mut info = input.info();
     info.gives_frames &= arguments.frames == FramesArgument::Given;

@@ -225,3 +225,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_trace_whose_blocks_are_not_wanted_has_the_same_accesses_and_counts() {
+    use pagewalk_trace::Source;
+    use pagewalk_trace::foreign::{ForeignSource, TraceSource};
+    let content: Vec<u8> =
+        (0..30_000).flat_map(|number| round(0x9000 + number * 8, number % 40 != 39)).collect();
+    let taken = |makes_blocks: bool| {
+        let reader = Box::new(std::io::Cursor::new(content.clone()));
+        let mut source = ForeignSource::from_reader(reader, "t", Format::ChampSim).unwrap();
+        if !makes_blocks {
+            source.make_no_blocks();
+        }
+        assert_eq!(source.info().gives_blocks, makes_blocks);
+        let (mut accesses, mut instructions, mut blocks) = (Vec::new(), 0, 0);
+        let mut sink = |batch: &mut Batch| {
+            accesses.extend(batch.accesses.iter().copied());
+            blocks += batch.blocks.len();
+            for mark in &batch.marks {
+                instructions += if let Event::Instructions(count) = mark.event { count } else { 0 };
+            }
+            std::ops::ControlFlow::Continue(())
+        };
+        source.run(&mut sink).unwrap();
+        assert_eq!(blocks > 0, makes_blocks);
+        (accesses, instructions)
+    };
+    assert_eq!(taken(true), taken(false));
+}

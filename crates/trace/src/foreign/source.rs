@@ -41,6 +41,9 @@ pub trait TraceSource: Source {
         None
     }
 
+    /// Leaves the blocks of instructions out, where they would have to be made.
+    fn make_no_blocks(&mut self) {}
+
     /// How many bytes the trace has on its disk, or how many came through its pipe so far.
     fn file_bytes(&self) -> u64;
 }
@@ -172,6 +175,10 @@ impl Source for ForeignSource {
 }
 
 impl TraceSource for ForeignSource {
+    fn make_no_blocks(&mut self) {
+        self.gives_blocks = false;
+    }
+
     fn format(&self) -> Format {
         self.format
     }

@@ -86,13 +86,22 @@ fn instruction(record: &[u8], layout: &Layout, run: &mut Run, output: &mut Outpu
             "branch flags {branch} and {taken}; only 0 and 1 are allowed, the file is damaged or of another format"
         ));
     }
+    let accesses = [(&layout.loads, false), (&layout.stores, true)];
+    if !output.gives_blocks {
+        output.instructions(1);
+        for (addresses, write) in accesses {
+            addresses_in(&record[addresses.clone()])
+                .try_for_each(|address| output.access_unsized(address, write))?;
+        }
+        return Ok(());
+    }
     let registers = |range: &std::ops::Range<usize>| record[range.clone()].iter().copied();
     let ip = u64::from_le_bytes(*record.first_chunk().unwrap_or(&[0; 8]));
     run.begin(
         Record::new(ip, branch == 1, taken == 1, registers(&layout.read), registers(&layout.written)),
         output,
     );
-    for (addresses, write) in [(&layout.loads, false), (&layout.stores, true)] {
+    for (addresses, write) in accesses {
         for address in addresses_in(&record[addresses.clone()]) {
             if let Some(access) = output.unsized_access(address, write)? {
                 run.access(access);

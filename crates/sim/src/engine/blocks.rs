@@ -24,22 +24,10 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         let (before, blocks) = accesses.by_block();
         of_block(self, before)?;
         for execution in blocks {
-            self.begin_block(execution.block, execution.count)?;
+            begin_block(self, execution.block, execution.count)?;
             of_block(self, execution.accesses)?;
         }
         Ok(())
-    }
-
-    /// Returns whether the blocks that a source says are of use.
-    pub(crate) fn follows_blocks(&self) -> bool {
-        self.clock.follows_blocks() || self.fetching.is_some()
-    }
-
-    /// Lets the running core begin a block, which makes the next so many accesses.
-    #[inline(always)]
-    pub(crate) fn begin_block(&mut self, block: BlockId, accesses: usize) -> Result<(), MachineError> {
-        self.clock.execute(self.core, block, accesses);
-        fetch(self, block)
     }
 
     /// Makes one reference, or a further part of the one before.
@@ -53,6 +41,22 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         self.clock.begin_part(self.core);
         self.dispatched(addr, write)
     }
+}
+
+/// Returns whether the blocks that a source says are of use.
+pub(crate) fn follows_blocks<T: PageTable, C: Clock>(engine: &Engine<T, C>) -> bool {
+    engine.clock.follows_blocks() || engine.fetching.is_some()
+}
+
+/// Lets the running core begin a block, which makes the next so many accesses.
+#[inline(always)]
+pub(crate) fn begin_block<T: PageTable, C: Clock>(
+    engine: &mut Engine<T, C>,
+    block: BlockId,
+    accesses: usize,
+) -> Result<(), MachineError> {
+    engine.clock.execute(engine.core, block, accesses);
+    fetch(engine, block)
 }
 
 /// Makes the references of a block.

@@ -18,6 +18,7 @@ use pagewalk_vm::table::{PageTable, WalkEnd, WalkOutcome, WalkRead};
 use pagewalk_vm::tier::FlashPage;
 use pagewalk_vm::tlb::Translation;
 
+pub(crate) use self::blocks::{begin_block, follows_blocks};
 pub(crate) use self::fetch::Fetching;
 pub(crate) use self::pieces::{Accesses, Then, pieces};
 use self::processor::Running;

@@ -26,7 +26,7 @@ use self::job::JobList;
 pub(crate) use self::latency::Latencies;
 use self::serve::Serving;
 use self::server::{Server, State};
-use crate::engine::{Accesses, Engine, Then, pieces};
+use crate::engine::{Accesses, Engine, Then, follows_blocks, pieces};
 use crate::error::MachineError;
 use crate::metrics::{Boundary, Phases};
 use crate::spec::settings::{MachineSpec, ThreadsSpec};
@@ -149,7 +149,7 @@ impl Jobs {
     ) -> Result<(), MachineError> {
         match self.list.being_read() {
             Some(job) => {
-                job.read(accesses, engine.follows_blocks());
+                job.read(accesses, follows_blocks(engine));
                 Ok(())
             }
             None => accesses.list.iter().try_for_each(|&access| self.prepare(engine, access)),

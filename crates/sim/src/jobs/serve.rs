@@ -6,7 +6,7 @@ use pagewalk_vm::table::PageTable;
 use super::Jobs;
 use super::job::{Job, JobBlock};
 use super::server::{Running, State};
-use crate::engine::Engine;
+use crate::engine::{Engine, begin_block};
 use crate::error::MachineError;
 use crate::metrics::{Boundary, KernelStep, Phases};
 use crate::time::{Clock, MissKind, Missed, Waiter, Woken};
@@ -269,7 +269,7 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
                 continue;
             }
             if let Some(JobBlock { block, accesses, .. }) = job.next_block() {
-                self.engine.begin_block(block, accesses)?;
+                begin_block(self.engine, block, accesses)?;
                 continue;
             }
             if job.access == job.accesses.len() {

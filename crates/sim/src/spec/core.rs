@@ -14,7 +14,7 @@ section! {
         cycle_ps: u64 = "frequency" frequency(10_000_000, 20_000_000_000) or "\"3 GHz\"" as quantity::cycle_ps,
             "clock; a cycle is rounded to a whole picosecond";
         width: u32 = "width" integer(1, 64) or "6", "instructions dispatched and retired per cycle";
-        window: u32 = "window" integer(1, 65_536) or "512", "reorder-buffer entries, at least `width`";
+        window: u32 = "window" integer(1, 65_536) or "512", "reorder-buffer entries, at least `width`; of an in-order core with `core.dataflow`, instructions that wait to begin";
         outstanding: u32 = "outstanding" integer(1, 4_096) or "16", "outstanding cache misses (MSHRs)";
         dataflow: Option<DataflowSpec> = "dataflow" part(DataflowSpec),
             "the core executes the program's instructions, each of which waits for those that it depends on, where the source says which \

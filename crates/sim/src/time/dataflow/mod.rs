@@ -66,6 +66,8 @@ pub(super) struct Dataflow {
     fetches: bool,
     /// The number of caches.
     caches: usize,
+    /// The cycles that the front end takes to bring instructions from another place.
+    refill: u64,
     /// The cycles of an instruction that the kernel executes.
     system: u32,
 }
@@ -94,6 +96,7 @@ impl Dataflow {
         Self {
             fetches: ahead.is_some(),
             caches: machine.hierarchy.caches.len(),
+            refill: spec.misprediction.into(),
             system: u32::try_from(machine.kernel.system_call_ps / core.cycle_ps).unwrap_or(u32::MAX),
             blocks: Vec::new(),
             cores: (0..core.count).map(|_| Pipeline::new(design.clone())).collect(),
@@ -124,23 +127,17 @@ impl Dataflow {
         }
     }
 
-    /// Begins the execution of a block that makes so many accesses; what is left of the block before it is completed.
+    /// Begins the execution of a block that makes so many accesses, of which so many have been made; what is left of the block before it is
+    /// completed.
     #[inline]
-    pub(super) fn execute(&mut self, core: usize, block: BlockId, accesses: usize) {
+    pub(super) fn execute(&mut self, core: usize, block: BlockId, accesses: usize, made: usize) {
         let pipeline = &mut self.cores[core];
         if let Some(before) = pipeline.block().and_then(|number| self.blocks[number].as_deref()) {
             pipeline.finish(before);
         }
         let number = block.0 as usize;
         let plan = self.blocks.get(number).and_then(Option::as_deref);
-        pipeline.begin(plan.map(|plan| (number, plan)), accesses);
-    }
-
-    /// Begins a block at an access, before which so many of all have been made.
-    pub(super) fn execute_from(&mut self, core: usize, block: BlockId, accesses: usize, made: usize) {
-        self.execute(core, block, accesses);
-        let plan = self.blocks.get(block.0 as usize).and_then(Option::as_deref);
-        self.cores[core].skip(plan, made);
+        pipeline.begin(plan.map(|plan| (number, plan)), accesses, made);
     }
 
     /// Lets a core leave its block.
@@ -150,7 +147,7 @@ impl Dataflow {
 
     /// Returns the time that the front end takes to bring instructions from another place.
     pub(super) fn refill_ps(&self) -> u64 {
-        self.cores[0].refill() * self.cycle_ps
+        self.refill * self.cycle_ps
     }
 
     /// Adds the time that only cores have which execute instructions to the rows.

@@ -28,6 +28,8 @@ pub(super) struct Pipeline {
     charged: [u64; 5],
     /// The cycles charged to memory, by the place where a load found its data.
     levels: [u64; LEVELS],
+    /// The slots of dispatch in the cycles charged to computing.
+    slots: u64,
 }
 
 const COMPUTE: usize = 0;
@@ -40,7 +42,17 @@ impl Pipeline {
     pub(super) fn new(design: Design) -> Self {
         let (front, execution, back) = (Front::new(&design), Execution::new(&design), Back::new(&design));
         let (place, current) = (Place::default(), Current::default());
-        Self { design, front, execution, back, place, current, charged: [0; 5], levels: [0; LEVELS] }
+        Self {
+            design,
+            front,
+            execution,
+            back,
+            place,
+            current,
+            charged: [0; 5],
+            levels: [0; LEVELS],
+            slots: 0,
+        }
     }
 
     /// Returns the number of the block that is under execution.
@@ -72,10 +84,8 @@ impl Pipeline {
     pub(super) fn charged(&self, cycle_ps: u64) -> Charged {
         let [compute_ps, branch_ps, walk_ps, memory_ps, fetch_ps] =
             self.charged.map(|cycles| cycles * cycle_ps);
-        let width_ps = self.front.slots / u64::from(self.design.width) * cycle_ps;
+        let width_ps = self.slots * cycle_ps / u64::from(self.design.width);
         let levels_ps = self.levels.map(|cycles| cycles * cycle_ps);
-        // What is dispatched while the core waits takes no time of its own.
-        let width_ps = width_ps.min(compute_ps);
         Charged { compute_ps, branch_ps, fetch_ps, walk_ps, memory_ps, width_ps, levels_ps }
     }
 
@@ -88,8 +98,9 @@ impl Pipeline {
         self.current.dispatched = self.current.dispatched.map(|before| before.max(cycle));
     }
 
-    /// Begins a block that makes so many accesses; none if nothing is known of its instructions.
-    pub(super) fn begin(&mut self, block: Option<(usize, &Plan)>, accesses: usize) {
+    /// Begins a block that makes so many accesses, at the instruction that makes the one behind so many; none if nothing is known of its
+    /// instructions.
+    pub(super) fn begin(&mut self, block: Option<(usize, &Plan)>, accesses: usize, made: usize) {
         let before = self.place.ended.take();
         self.place = Place { repeated_bytes: self.place.repeated_bytes, ..Place::default() };
         let Some((number, plan)) = block else { return };
@@ -101,11 +112,9 @@ impl Pipeline {
         if !plan.accesses.is_empty() {
             self.place.left = plan.times(0, self.place.accesses);
         }
-    }
-
-    /// Skips the instructions of the block up to the access behind so many that have been made.
-    pub(super) fn skip(&mut self, plan: Option<&Plan>, made: usize) {
-        let Some(plan) = plan else { return };
+        if made == 0 {
+            return;
+        }
         for _ in 0..made {
             self.next_planned(plan);
         }
@@ -120,11 +129,6 @@ impl Pipeline {
     pub(super) fn abandon(&mut self) {
         self.place = Place { done: self.place.done, ..Place::default() };
         self.current = Current::default();
-    }
-
-    /// Returns the cycles that the front end takes to bring instructions from another place.
-    pub(super) fn refill(&self) -> u64 {
-        self.design.spec.misprediction.into()
     }
 
     /// Goes on to the next line; returns the cycle in which the front end asks for it.
@@ -188,7 +192,7 @@ impl Pipeline {
         if planned.store {
             self.compute(plan, operation, dispatched);
         }
-        self.place.issued = self.take_unit(unit, ready, 1);
+        self.place.issued = self.execution.begin(unit, ready, 1);
         self.place.issued
     }
 
@@ -211,23 +215,13 @@ impl Pipeline {
         let dispatched = self.take_dispatch(operation.takes_slot, false);
         let mut start = (dispatched + 1).max(self.execution.ready.of(operation.reads, &plan.sets));
         if let Some(unit) = operation.work.unit {
-            start = self.take_unit(unit, start, operation.work.latency);
+            start = self.execution.begin(unit, start, operation.work.latency);
         }
         let done = start + u64::from(operation.work.latency);
         self.execution.ready.write(operation.writes, &plan.sets, done);
         self.retire(done, 0, 0);
         self.place.done = done;
         self.place.instruction += 1;
-    }
-
-    /// Takes a unit for an instruction that is ready to begin; returns when. On an in-order core it does not begin before the one before
-    /// it.
-    #[inline]
-    fn take_unit(&mut self, unit: Unit, ready: u64, latency: u32) -> u64 {
-        let Execution { units, begun, .. } = &mut self.execution;
-        let from = if self.design.spec.is_in_order { ready.max(*begun) } else { ready };
-        *begun = units.take(unit, from, latency);
-        *begun
     }
 
     /// An access that no instruction is known to make: it waits for nothing.
@@ -390,7 +384,7 @@ impl Pipeline {
             let has_begun = self.current.loaded > 0;
             start = match has_begun {
                 true => self.execution.units.take(unit, start, work.latency),
-                false => self.take_unit(unit, start, work.latency),
+                false => self.execution.begin(unit, start, work.latency),
             };
         }
         let done = if operation.is_zero { dispatched } else { start + u64::from(work.latency) };
@@ -430,6 +424,11 @@ impl Pipeline {
         let memory = waited - walk + full;
         self.levels[self.current.level] += waited - walk;
         let compute = rest - memory - walk;
+        // What was dispatched in the other cycles takes no time of its own.
+        let width = u64::from(self.design.width);
+        let pending = self.front.slots.saturating_sub((advance - compute) * width);
+        let taken = pending.min(compute * width);
+        (self.slots, self.front.slots) = (self.slots + taken, pending - taken);
         let parts = [(BRANCH, branch), (FETCH, fetch), (MEMORY, memory), (WALK, walk), (COMPUTE, compute)];
         for (part, cycles) in parts {
             self.charged[part] += cycles;

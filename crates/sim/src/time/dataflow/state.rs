@@ -7,7 +7,7 @@ use super::order::{InOrder, Ring};
 use super::plan::Planned;
 use super::ready::Ready;
 use super::targets::Targets;
-use super::units::Units;
+use super::units::{Unit, Units};
 use crate::spec::settings::{CoreSpec, DataflowSpec};
 
 /// The widths, sizes and latencies of a pipeline.
@@ -72,7 +72,7 @@ pub(super) struct Current {
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) dispatch: InOrder,
-    /// The slots of dispatch that have been taken.
+    /// The slots of dispatch that have been taken, and not been charged.
     pub(super) slots: u64,
     pub(super) targets: Targets,
     /// The first cycle in which the right way is dispatched, after a misprediction.
@@ -105,6 +105,7 @@ pub(super) struct Execution {
     pub(super) forwarding: Forwarding,
     /// When the last instruction began.
     pub(super) begun: u64,
+    is_in_order: bool,
 }
 
 /// The back end: instructions and stores leave in order.
@@ -158,7 +159,17 @@ impl Execution {
             units: Units::new(&design.spec),
             forwarding: Forwarding::new(design.spec.store_buffer),
             begun: 0,
+            is_in_order: design.spec.is_in_order,
         }
+    }
+
+    /// Takes a unit for an instruction that is ready to begin; returns when. On an in-order core it does not begin before the one before
+    /// it.
+    #[inline]
+    pub(super) fn begin(&mut self, unit: Unit, ready: u64, latency: u32) -> u64 {
+        let from = if self.is_in_order { ready.max(self.begun) } else { ready };
+        self.begun = self.units.take(unit, from, latency);
+        self.begun
     }
 }
 

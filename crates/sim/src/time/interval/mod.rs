@@ -35,19 +35,17 @@
 mod core;
 mod design;
 mod executing;
+mod tier;
 
 use pagewalk_trace::{BlockId, Code};
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::{Waits, WalkRead};
-use pagewalk_vm::tier::FlashPage;
 
 use self::core::{CoreClock, FRACTION_BITS, InFlight, Pace};
 use self::design::{KernelTime, Latencies};
 use super::dataflow::Dataflow;
-use super::device::Transfer;
 use super::device::store::BackingStore;
-use super::tiered::{Requester, Waiter, Woken};
-use super::{Clock, CoreTime, Devices, MemoryHierarchy, MemoryReference, Missed, TierTime, WalkBegin};
+use super::{Clock, CoreTime, MemoryHierarchy, MemoryReference, Missed, WalkBegin};
 use crate::metrics::names::time;
 use crate::metrics::{KernelStep, Lane, Rows, Span};
 use crate::spec::settings::MachineSpec;
@@ -144,13 +142,13 @@ impl CoreTime for IntervalClock {
     #[inline]
     fn execute(&mut self, core: usize, block: BlockId, accesses: usize) {
         if let Some(dataflow) = &mut self.dataflow {
-            dataflow.execute(core, block, accesses);
+            dataflow.execute(core, block, accesses, 0);
         }
     }
 
     fn execute_from(&mut self, core: usize, block: BlockId, accesses: usize, made: usize) {
         if let Some(dataflow) = &mut self.dataflow {
-            dataflow.execute_from(core, block, accesses, made);
+            dataflow.execute(core, block, accesses, made);
             self.issue(core);
         }
     }
@@ -411,54 +409,5 @@ impl CoreTime for IntervalClock {
             // An access may have been dispatched, and not made.
             core.translated_ps = core.translated_ps.max(core.now_ps);
         }
-    }
-}
-
-impl Devices for IntervalClock {
-    fn swap_in(&mut self, now_ps: u64) -> Transfer {
-        self.swap.read(now_ps)
-    }
-
-    fn swap_out(&mut self, now_ps: u64) -> Transfer {
-        self.swap.write(now_ps)
-    }
-}
-
-impl TierTime for IntervalClock {
-    fn request_as(&mut self, core: usize, who: Requester) {
-        self.memory.request_as(core, who);
-    }
-
-    #[inline]
-    fn memory_next_ps(&self) -> u64 {
-        self.memory.tier().map_or(u64::MAX, |tier| tier.next_ps())
-    }
-
-    fn memory_advance(&mut self, until_ps: u64) -> Option<(u64, Woken)> {
-        self.memory.tier_mut()?.advance(until_ps)
-    }
-
-    fn touch(&mut self, page: FlashPage, write: bool) {
-        if let Some(tier) = self.memory.tier_mut() {
-            tier.touch(page, write);
-        }
-    }
-
-    fn is_in_memory(&mut self, page: FlashPage, write: bool) -> bool {
-        match self.memory.tier_mut() {
-            Some(tier) if tier.is_by_kernel() => tier.uses(page, write),
-            _ => true,
-        }
-    }
-
-    fn fetch(&mut self, core: usize, page: FlashPage, waiter: Waiter) {
-        let now_ps = self.now(core);
-        if let Some(tier) = self.memory.tier_mut() {
-            tier.fetch(now_ps, page, waiter);
-        }
-    }
-
-    fn take_left(&mut self) -> Vec<FlashPage> {
-        self.memory.tier_mut().map(|tier| tier.take_left()).unwrap_or_default()
     }
 }

@@ -124,6 +124,27 @@ fn finer(part: &Name) -> Vec<(Name, String)> {
     caches.chain(rest).collect()
 }
 
+/// Returns a sentence about what the machines' times are made of; none without times.
+pub(crate) fn time_basis(names: &[String], spans: &[Span<'_>]) -> Option<String> {
+    let of = |executes: bool| {
+        let runs = names.iter().zip(spans).filter(|(_, span)| span.read(&times::ELAPSED) != Reading::Absent);
+        let own = runs.filter(|(_, span)| (span.read(&times::COMPUTE_WIDTH) != Reading::Absent) == executes);
+        own.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let (executing, waiting) = (of(true), of(false));
+    Some(match (executing.is_empty(), waiting.is_empty()) {
+        (true, true) => return None,
+        (false, true) => "Times are those of executed instructions, with their dependences and branches.".into(),
+        (true, false) => "Times let accesses overlap as if none needed the data of another: they are lower bounds, and walks and \
+                          memory weigh more in truth."
+            .into(),
+        (false, false) => format!(
+            "Times of {executing} are those of executed instructions; those of {waiting} let accesses overlap as if none needed the \
+             data of another, and are lower bounds."
+        ),
+    })
+}
+
 /// What page faults spend time on where pages leave and come back.
 const PAGING_PARTS: [(&str, &[KernelStep]); 3] = [
     ("waiting for pages", &[KernelStep::Read, KernelStep::Switch]),

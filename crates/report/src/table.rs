@@ -3,7 +3,7 @@
 use pagewalk_sim::metrics::RunResult;
 
 use crate::headline::headline_of;
-use crate::measure::{Better, Measure, measures, phase_measures, program_measures};
+use crate::measure::{Better, Measure, measures, phase_measures, program_measures, time_basis};
 use crate::span::{Reading, Span, by_source, phases, spans};
 use crate::text::{left, right, shorten, visible, width, wrap};
 use crate::units::{Quantity, widest};
@@ -51,6 +51,10 @@ fn group(out: &mut String, source: &str, runs: &[&RunResult], style: Style) {
     out.push('\n');
     for line in wrap(&headline_of(source, runs), style.columns) {
         *out += &line;
+        out.push('\n');
+    }
+    for line in time_basis(&names, &whole).iter().flat_map(|basis| wrap(basis, style.columns)) {
+        *out += &table.paint(Paint::Faint, &line);
         out.push('\n');
     }
     let mut rows = program_measures(&whole);
@@ -234,6 +238,7 @@ fn verdict(row: &Measure, value: f64, baseline: f64) -> Option<Paint> {
 mod tests {
     use super::*;
     use crate::samples;
+    use pagewalk_sim::metrics::Metric;
 
     fn plain(runs: &[RunResult]) -> String {
         let text = comparison(runs, Style::default());
@@ -247,6 +252,29 @@ mod tests {
     #[test]
     fn two_machines_with_time_and_phases() {
         insta::assert_snapshot!(plain(&samples::pair()));
+    }
+
+    /// Which times are lower bounds, and the parts that all machines' times have.
+    #[test]
+    fn a_comparison_says_what_its_times_are_made_of() {
+        let executing = |name: &str| {
+            let mut run = samples::timed(name, 1.0);
+            let compute = run.metrics.iter().find(|row| row.stage == "time" && row.metric == "compute");
+            let compute = compute.expect("a timed run").clone();
+            for metric in ["compute.width", "compute.dependences"] {
+                run.metrics.push(Metric { metric: metric.into(), ..compute.clone() });
+            }
+            run
+        };
+        let (both, mixed) =
+            (plain(&[executing("a"), executing("b")]), plain(&[executing("a"), samples::timed("b", 1.0)]));
+        assert!(both.contains("are those of executed instructions, with their"), "{both}");
+        assert!(
+            both.contains("dependences and units") && !mixed.contains("dependences and units"),
+            "{mixed}"
+        );
+        assert!(mixed.contains("Times of a are those of executed instructions; those of b let"), "{mixed}");
+        assert!(!plain(&[samples::counted("c", 1.0)]).contains("Times"));
     }
 
     #[test]

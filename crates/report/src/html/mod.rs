@@ -11,7 +11,6 @@ mod timeline;
 
 use minijinja::{Environment, context};
 use pagewalk_sim::metrics::RunResult;
-use pagewalk_sim::metrics::names::time;
 use pagewalk_trace::Remarks;
 use serde::Serialize;
 
@@ -20,9 +19,9 @@ use self::tables::{Glance, Numbers, at_a_glance, numbers};
 use self::timeline::TimelinePlot;
 use crate::document::{Document, Manifest, partial_heading};
 use crate::headline::{Part, headline_parts};
-use crate::measure::{Base, program_measures};
+use crate::measure::{Base, program_measures, time_basis};
 use crate::papers::PaperDocument;
-use crate::span::{Reading, Span, by_source, phases, spans};
+use crate::span::{Span, by_source, phases, spans};
 use crate::text::visible;
 use crate::timeline::{Moment, timeline_rows, window_ps};
 
@@ -83,7 +82,7 @@ struct Group {
     multiples: Vec<Multiples>,
     timeline: Option<TimelinePlot>,
     numbers: Vec<Numbers>,
-    timed: bool,
+    basis: Option<String>,
 }
 
 fn group(document: &Document, source: &str, runs: &[&RunResult]) -> Group {
@@ -110,7 +109,7 @@ fn group(document: &Document, source: &str, runs: &[&RunResult]) -> Group {
         glance: at_a_glance(&names, &describe, &whole),
         multiples: multiples(&names, &phases, base),
         timeline: last_faults(runs),
-        timed: whole.iter().any(|span| span.read(&time::ELAPSED) != Reading::Absent),
+        basis: time_basis(&names, &whole),
         cards: cards(&Machines { names: names.clone(), spans: whole, base }),
         machines: names,
         numbers: all,

@@ -412,7 +412,7 @@ fn a_core_that_executes_instructions_needs_the_blocks() {
     assert!(elapsed.abs_diff(times[0]) < times[0] / 1000, "{elapsed} and {times:?}");
 }
 
-/// Also a built-in workload says which instructions it executes, if it states them; a run and its recording take equally long.
+/// Also a built-in workload says which instructions it executes; a run and its recording take equally long.
 #[test]
 fn a_core_that_executes_instructions_runs_workloads() {
     let folder = tempfile::tempdir().unwrap();
@@ -433,12 +433,9 @@ fn a_core_that_executes_instructions_runs_workloads() {
     assert!(pagewalk(&[&["record", "--no-blocks", "-o", file], &workload[..]].concat()).status.success());
     // Each look-up waits for the loads of the way down.
     assert!(elapsed(&["--trace", file], false) < executed * 3 / 4);
-    elapsed(&["--workload", "objects-small"], false);
     let list = pagewalk(&["workloads"]);
     let list = String::from_utf8_lossy(&list.stdout);
-    for words in ["instructions stated, for cores that execute them", "instructions counted only"] {
-        assert!(list.contains(words), "{list}");
-    }
+    assert!(list.contains("instructions stated, for cores that execute them"), "{list}");
 }
 
 /// Ctrl-C goes to both; a program that then ends in good order has been recorded whole.

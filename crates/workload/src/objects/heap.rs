@@ -7,6 +7,7 @@
 //!   word 2...   references
 //! ```
 
+use super::sites;
 use crate::emit::{Emitter, Stop};
 use crate::random::mix;
 use crate::space::AddressSpace;
@@ -25,13 +26,13 @@ const WORD_BYTES: u64 = 8;
 
 /// Instructions per object allocated; per reference that the collector looks at, per root and per field that holds one; per
 /// object copied, and per word of it; per copy searched for references.
-const ALLOCATE_INSTRUCTIONS: u64 = 9;
-const FORWARD_INSTRUCTIONS: u64 = 5;
-const ROOT_INSTRUCTIONS: u64 = 6;
-const FIELD_INSTRUCTIONS: u64 = 10;
-const COPY_INSTRUCTIONS: u64 = 13;
-const WORD_INSTRUCTIONS: u64 = 5;
-const SCAN_INSTRUCTIONS: u64 = 7;
+pub(super) const ALLOCATE_INSTRUCTIONS: u64 = 9;
+pub(super) const FORWARD_INSTRUCTIONS: u64 = 5;
+pub(super) const ROOT_INSTRUCTIONS: u64 = 6;
+pub(super) const REFERENCE_INSTRUCTIONS: u64 = 10;
+pub(super) const COPY_INSTRUCTIONS: u64 = 13;
+pub(super) const WORD_INSTRUCTIONS: u64 = 5;
+pub(super) const SCAN_INSTRUCTIONS: u64 = 7;
 
 pub(crate) struct Heap {
     words: Traced<u64, WORD_BYTES>,
@@ -89,7 +90,7 @@ impl Heap {
         out: &mut Emitter<'_>,
     ) -> Result<Object, Stop> {
         debug_assert!(self.room() >= HEADER_WORDS + fields, "no room for {fields} fields");
-        out.work(ALLOCATE_INSTRUCTIONS);
+        out.block(&sites::ALLOCATE)?;
         let object = self.top;
         self.top += HEADER_WORDS + fields;
         self.words.store(object, identity << 1, out)?;
@@ -134,22 +135,27 @@ impl Heap {
         self.top = self.start + GAP_WORDS;
         for root in 0..roots.len() {
             out.work(ROOT_INSTRUCTIONS);
+            out.enter(&sites::ROOT)?;
             let object = roots.load(root, out)?;
             let copy = self.forward(object, out)?;
+            out.enter(&sites::SET_ROOT)?;
             roots.store(root, copy, out)?;
         }
         // Copies up to `scan` refer to copies only; all are copied when it meets the end.
         let mut scan = self.start + GAP_WORDS;
         while scan < self.top {
-            out.work(SCAN_INSTRUCTIONS);
+            out.block(&sites::SCAN)?;
             let fields = self.fields(scan, out)?;
             for field in 0..fields {
-                out.work(FIELD_INSTRUCTIONS);
+                out.work(REFERENCE_INSTRUCTIONS);
+                out.enter(&sites::REFERENCE)?;
                 let object = self.get(scan, field, out)?;
                 if object != NULL {
                     let copy = self.forward(object, out)?;
+                    out.enter(&sites::SET_REFERENCE)?;
                     self.set(scan, field, copy, out)?;
                 }
+                out.enter(&sites::NEXT_REFERENCE)?;
             }
             scan += HEADER_WORDS + fields;
         }
@@ -159,19 +165,22 @@ impl Heap {
     /// An object's copy, made now if there is none yet.
     #[inline(always)]
     fn forward(&mut self, object: Object, out: &mut Emitter<'_>) -> Result<Object, Stop> {
-        out.work(FORWARD_INSTRUCTIONS);
+        out.block(&sites::FORWARD)?;
         let mark = self.words.load(object, out)?;
         if mark & 1 == 1 {
             return Ok((mark >> 1) as Object);
         }
         let copy = self.top;
+        out.enter(&sites::BEGIN_COPY)?;
         let words = HEADER_WORDS + self.fields(object, out)?;
         out.work(COPY_INSTRUCTIONS + WORD_INSTRUCTIONS * words as u64);
         for word in 0..words {
+            out.enter(&sites::COPY_WORD)?;
             let content = self.words.load(object + word, out)?;
             self.words.store(copy + word, content, out)?;
         }
         self.top += words;
+        out.enter(&sites::MOVED)?;
         self.words.store(object, (copy as u64) << 1 | 1, out)?;
         Ok(copy)
     }

@@ -12,6 +12,7 @@
 //! cleared ahead of allocation.
 
 mod heap;
+mod sites;
 
 use heap::{HEADER_WORDS, Heap, NULL, Object};
 
@@ -122,6 +123,10 @@ impl Program for Objects {
         self.records * 28 + self.operations * 21 + self.collections() * self.records * 57
     }
 
+    fn gives_blocks(&self) -> bool {
+        true
+    }
+
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         out.phase("build")?;
         let mut space = AddressSpace::new(out);
@@ -169,21 +174,24 @@ impl Mutator {
     fn build(&mut self, out: &mut Emitter<'_>) -> Result<(), Stop> {
         for number in 0..self.records {
             out.work(RECORD_INSTRUCTIONS);
+            out.enter(&sites::BUILD)?;
             let mut bits = Bits(self.random.next());
             let fields = bits.fields();
             let record = self.heap.allocate(number, fields, out)?;
+            out.enter(&sites::KEEP)?;
             let value = self.allocate_value(bits.fields(), out)?;
+            out.enter(&sites::ENCHAIN)?;
             let chain = (number % self.roots.len() as u64) as usize;
             let next = self.roots.load(chain, out)?;
             self.heap.set(record, NEXT, next, out)?;
             self.roots.store(chain, record, out)?;
             self.heap.set(record, VALUE, value.0, out)?;
             for field in LINKS..fields {
-                out.work(FIELD_INSTRUCTIONS);
+                out.block(&sites::SET_LINK)?;
                 self.heap.set(record, field, record, out)?;
             }
             for field in 0..value.1 {
-                out.work(FIELD_INSTRUCTIONS);
+                out.block(&sites::SET_BACK)?;
                 self.heap.set(value.0, field, record, out)?;
             }
         }
@@ -193,14 +201,18 @@ impl Mutator {
     /// Draws the links of all records.
     fn link(&mut self, out: &mut Emitter<'_>) -> Result<(), Stop> {
         for chain in 0..self.roots.len() {
+            out.enter(&sites::BEGIN_CHAIN)?;
             let mut record = self.roots.load(chain, out)?;
             while record != NULL {
                 out.work(CHAIN_INSTRUCTIONS);
+                out.enter(&sites::BEGIN_LINKS)?;
                 for field in LINKS..self.heap.fields(record, out)? {
                     out.work(LINK_INSTRUCTIONS);
                     let target = self.find_popular(out)?;
+                    out.enter(&sites::SET_TARGET)?;
                     self.heap.set(record, field, target, out)?;
                 }
+                out.enter(&sites::NEXT_SOURCE)?;
                 record = self.heap.get(record, NEXT, out)?;
             }
         }
@@ -209,37 +221,45 @@ impl Mutator {
 
     fn operate(&mut self, out: &mut Emitter<'_>) -> Result<(), Stop> {
         out.work(OPERATION_INSTRUCTIONS);
+        out.enter(&sites::OPERATE)?;
         let mut record = self.find_popular(out)?;
+        out.enter(&sites::DRAW_BITS)?;
         let mut bits = Bits(self.random.next());
         let mut seen = 0;
         let links = loop {
             out.work(VISIT_INSTRUCTIONS);
+            out.enter(&sites::VISIT)?;
             self.path.store(seen, record, out)?;
             seen += 1;
             let links = self.heap.fields(record, out)? - LINKS;
             if links == 0 || seen == PATH {
                 break links;
             }
+            out.enter(&sites::FOLLOW)?;
             record = self.heap.get(record, LINKS + bits.below(links), out)?;
         };
         match bits.below(4) {
             0 => {
+                out.path(&[&sites::IS_VALUE, &sites::IS_READ, &sites::READ])?;
                 let value = self.heap.get(record, VALUE, out)?;
                 self.heap.identity(value, out)?;
             }
             1 if links > 0 => {
+                out.path(&[&sites::IS_VALUE, &sites::IS_READ, &sites::IS_LINK, &sites::CHANGE])?;
                 let first = self.path.load(0, out)?;
                 self.heap.set(record, LINKS + bits.below(links), first, out)?;
             }
-            1 => {}
+            1 => out.path(&[&sites::IS_VALUE, &sites::IS_READ, &sites::IS_LINK])?,
             _ => {
                 out.work(VALUE_INSTRUCTIONS);
+                out.path(&[&sites::IS_VALUE, &sites::VALUE])?;
                 let (value, fields) = self.allocate_value(bits.fields(), out)?;
                 for field in 0..fields {
-                    out.work(FIELD_INSTRUCTIONS);
+                    out.block(&sites::SET_FIELD)?;
                     let target = self.path.load(field.min(seen - 1), out)?;
                     self.heap.set(value, field, target, out)?;
                 }
+                out.enter(&sites::REPLACE)?;
                 self.heap.set(record, VALUE, value, out)?;
             }
         }
@@ -259,12 +279,15 @@ impl Mutator {
         let rank = (self.random.unit().powi(3) * self.records as f64) as u64;
         let number = rank.wrapping_mul(PRIME) % self.records;
         out.work(FIND_INSTRUCTIONS);
+        out.enter(&sites::FIND)?;
         let mut record = self.roots.load((number % self.roots.len() as u64) as usize, out)?;
         loop {
             out.work(CHAIN_INSTRUCTIONS);
+            out.enter(&sites::IS_OTHER)?;
             if self.heap.identity(record, out)? == number {
                 return Ok(record);
             }
+            out.enter(&sites::NEXT)?;
             record = self.heap.get(record, NEXT, out)?;
         }
     }

@@ -473,7 +473,7 @@ fn the_papers_run_on_small_inputs() {
         ("mosaic", "swap/cyclic", 5),
         ("me-hpt", "figure-9/steady/over-ecpt/m", 1),
         ("pfa", "figure-16/qsort-25", 2),
-        ("astriflash", "figure-10", 20),
+        ("astriflash", "figure-10", 14),
         ("astriflash", "skew/array-swap", 1),
         ("ctfs", "figure-1/rw", 2),
         ("ctfs", "figure-6/table", 14),

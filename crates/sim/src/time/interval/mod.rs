@@ -345,8 +345,10 @@ impl CoreTime for IntervalClock {
             clock.now_ps = next_ps;
         }
         clock.translated_ps = clock.now_ps;
+        // Up to the core's next cycle, so that no sliver of the program lies between two steps.
+        let end_ps = clock.now_ps;
         self.kernel.steps.add(step, ps);
-        self.kernel.note(Span { lane: Lane::Core(core as u32), step, start_ps: now_ps, end_ps: until_ps });
+        self.kernel.note(Span { lane: Lane::Core(core as u32), step, start_ps: now_ps, end_ps });
     }
 
     fn daemon(&mut self, core: Option<usize>, start_ps: u64, step: KernelStep, ps: u64) -> u64 {

@@ -106,10 +106,9 @@ fn every_address_space_is_a_process() {
     assert_eq!(*parts.borrow(), expected);
 }
 
-#[test]
-fn recording_changes_nothing_and_can_be_stopped() {
-    // Counts down while it stores and loads.
-    let words = [
+/// A loop that stores a number, loads it and adds one.
+fn counting() -> [u32; 7] {
+    [
         lui(5, 0x80001),
         i(0x13, 1, 5, 5, 32),
         i(0x13, 5, 5, 5, 32),
@@ -117,9 +116,13 @@ fn recording_changes_nothing_and_can_be_stopped() {
         ld(6, 5, 0),
         addi(6, 6, 1),
         jal(0, -12),
-    ];
+    ]
+}
+
+#[test]
+fn recording_changes_nothing_and_can_be_stopped() {
     let run = |sink: Option<ControlFlow<()>>| {
-        let mut machine = machine_of(&Config::default(), &words, InProcess::new());
+        let mut machine = machine_of(&Config::default(), &counting(), InProcess::new());
         if let Some(flow) = sink {
             machine.record(Box::new(move |_: &mut Batch| flow));
         }
@@ -155,15 +158,7 @@ fn recorded_blocks(machine: &mut Machine) -> Rc<RefCell<Blocks>> {
 
 #[test]
 fn executed_blocks_are_recorded_with_their_bytes() {
-    let words = [
-        lui(5, 0x80001),
-        i(0x13, 1, 5, 5, 32),
-        i(0x13, 5, 5, 5, 32),
-        sd(6, 5, 0),
-        ld(6, 5, 0),
-        addi(6, 6, 1),
-        jal(0, -12),
-    ];
+    let words = counting();
     let mut machine = machine_of(&Config::default(), &words, InProcess::new());
     let blocks = recorded_blocks(&mut machine);
     assert_eq!(machine.run(7 + 2 * 4), None);

@@ -531,7 +531,8 @@ fn swaps_take_as_many_entries_as_the_law_says() {
 /// At full size, too.
 #[test]
 fn a_remote_pages_fetch_takes_as_long_as_published() {
-    let passed: usize = ["figure-17/", "figure-18/"].map(|figure| none_is_missed(&["pfa", figure]).0).iter().sum();
+    let passed: usize =
+        ["figure-17/", "figure-18/"].map(|figure| none_is_missed(&["pfa", figure]).0).iter().sum();
     assert!(passed >= 10, "{passed}");
 }
 

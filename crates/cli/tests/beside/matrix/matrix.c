@@ -599,11 +599,12 @@ static void handlers_write(void) {
 }
 static void handlers_leave(void) {
     static char large[1 << 20];
-    keep_alarming(leaves);
-    while (handled < 200)
-        if (!sigsetjmp(left, 1))
-            for (;;)
-                pwrite(descriptor, large, sizeof large, 0);
+    /* The handler needs a place to go to before its first signal, which may come at once. */
+    if (!sigsetjmp(left, 1))
+        keep_alarming(leaves);
+    if (handled < 200)
+        for (;;)
+            pwrite(descriptor, large, sizeof large, 0);
     stop_alarming();
     /* A change of names does not wait for this process. */
     answer = mkdir("made", 0755) + rmdir("made");

@@ -212,8 +212,12 @@ impl MemoryHierarchy {
                 MemoryReference::Fetch => {}
             }
             if hit {
-                let latency = self.hit_latency_ps(core, line, at);
-                self.fill(core, line, first, at, kind == MemoryReference::Store, at_ps);
+                // Most hit in the first one.
+                let is_last = at + 1 == levels;
+                let latency = if is_last { self.hit_latency_ps(core, line, at) } else { cache.latency_ps };
+                if at > first {
+                    self.fill(core, line, first, at, kind == MemoryReference::Store, at_ps);
+                }
                 return Ok((at, latency));
             }
         }

@@ -35,9 +35,11 @@
 //! Left out: wrong paths, the bandwidth of fetch within lines, caches of decoded instructions, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
 //! have assumed latencies.
 
+mod charges;
 mod forwarding;
 mod order;
 mod pipeline;
+mod plain;
 mod plan;
 mod predictor;
 mod ready;
@@ -132,12 +134,13 @@ impl Dataflow {
     #[inline]
     pub(super) fn execute(&mut self, core: usize, block: BlockId, accesses: usize, made: usize) {
         let pipeline = &mut self.cores[core];
-        if let Some(before) = pipeline.block().and_then(|number| self.blocks[number].as_deref()) {
+        let before = pipeline.block().and_then(|number| self.blocks[number].as_deref());
+        if let Some(before) = before {
             pipeline.finish(before);
         }
         let number = block.0 as usize;
         let plan = self.blocks.get(number).and_then(Option::as_deref);
-        pipeline.begin(plan.map(|plan| (number, plan)), accesses, made);
+        pipeline.begin((plan.map(|plan| (number, plan)), before), accesses, made);
     }
 
     /// Lets a core leave its block.

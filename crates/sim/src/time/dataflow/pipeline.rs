@@ -1,8 +1,7 @@
 //! The pipeline of one core.
 
-use pagewalk_code::Flow;
-
 use super::Reference;
+use super::charges::{Charges, Waited};
 use super::order::InOrder;
 use super::plan::{Operation, Plan, Planned};
 use super::state::{Back, Charged, Current, Design, Execution, Front, LEVELS, Place};
@@ -18,41 +17,20 @@ const REPEATED_BYTES: u32 = 32;
 /// The pipeline of one core.
 #[derive(Clone, Debug)]
 pub(super) struct Pipeline {
-    design: Design,
-    front: Front,
-    execution: Execution,
-    back: Back,
-    place: Place,
+    pub(super) design: Design,
+    pub(super) front: Front,
+    pub(super) execution: Execution,
+    pub(super) back: Back,
+    pub(super) place: Place,
     current: Current,
-    /// The cycles charged to computing, branches, walks, memory and fetch.
-    charged: [u64; 5],
-    /// The cycles charged to memory, by the place where a load found its data.
-    levels: [u64; LEVELS],
-    /// The slots of dispatch in the cycles charged to computing.
-    slots: u64,
+    pub(super) charges: Charges,
 }
-
-const COMPUTE: usize = 0;
-const BRANCH: usize = 1;
-const WALK: usize = 2;
-const MEMORY: usize = 3;
-const FETCH: usize = 4;
 
 impl Pipeline {
     pub(super) fn new(design: Design) -> Self {
         let (front, execution, back) = (Front::new(&design), Execution::new(&design), Back::new(&design));
-        let (place, current) = (Place::default(), Current::default());
-        Self {
-            design,
-            front,
-            execution,
-            back,
-            place,
-            current,
-            charged: [0; 5],
-            levels: [0; LEVELS],
-            slots: 0,
-        }
+        let (place, current, charges) = (Place::default(), Current::default(), Charges::default());
+        Self { design, front, execution, back, place, current, charges }
     }
 
     /// Returns the number of the block that is under execution.
@@ -62,50 +40,53 @@ impl Pipeline {
 
     /// Returns the address of the instruction that makes the access that was issued last; 0 if that is not known.
     pub(super) fn instruction(&self) -> u64 {
-        self.place.planned.map_or(0, |planned| planned.at)
+        self.place.making.map_or(0, |making| making.at)
     }
 
     pub(super) fn dispatched(&self) -> u64 {
-        self.front.dispatch.cycle
+        self.front.dispatch.cycle()
     }
 
     pub(super) fn retired(&self) -> u64 {
-        self.back.retire.cycle
+        self.back.retire.cycle()
     }
 
     /// Lets everything that was dispatched before the current instruction retire; returns when that is.
     pub(super) fn drain(&mut self) -> u64 {
-        let before = self.back.retire.cycle;
-        self.back.retire.cycle = before.max(self.front.dispatch.cycle);
-        self.charge(self.back.retire.cycle - before, 0, 0);
-        self.back.retire.cycle
+        let (before, dispatched) = (self.back.retire.cycle(), self.front.dispatch.cycle());
+        if dispatched > before {
+            self.back.retire = InOrder::new(dispatched, 0);
+        }
+        self.charge(dispatched.saturating_sub(before), Waited::default());
+        before.max(dispatched)
     }
 
     pub(super) fn charged(&self, cycle_ps: u64) -> Charged {
-        let [compute_ps, branch_ps, walk_ps, memory_ps, fetch_ps] =
-            self.charged.map(|cycles| cycles * cycle_ps);
-        let width_ps = self.slots * cycle_ps / u64::from(self.design.width);
-        let levels_ps = self.levels.map(|cycles| cycles * cycle_ps);
-        Charged { compute_ps, branch_ps, fetch_ps, walk_ps, memory_ps, width_ps, levels_ps }
+        self.charges.charged(cycle_ps, self.design.width)
     }
 
     /// Goes on with nothing in flight from a cycle on.
     pub(super) fn resume(&mut self, cycle: u64) {
         for order in [&mut self.front.dispatch, &mut self.back.retire] {
-            *order = InOrder { cycle: cycle.max(order.cycle), taken: 0 };
+            *order = InOrder::new(cycle.max(order.cycle()), 0);
         }
         self.front.lines.asked = self.front.lines.asked.max(cycle);
         self.current.dispatched = self.current.dispatched.map(|before| before.max(cycle));
     }
 
     /// Begins a block that makes so many accesses, at the instruction that makes the one behind so many; none if nothing is known of its
-    /// instructions.
-    pub(super) fn begin(&mut self, block: Option<(usize, &Plan)>, accesses: usize, made: usize) {
-        let before = self.place.ended.take();
+    /// instructions. The block before it, if one is known, has been finished.
+    pub(super) fn begin(
+        &mut self,
+        (block, before): (Option<(usize, &Plan)>, Option<&Plan>),
+        accesses: usize,
+        made: usize,
+    ) {
+        let done = self.place.done;
         self.place = Place { repeated_bytes: self.place.repeated_bytes, ..Place::default() };
         let Some((number, plan)) = block else { return };
-        if let Some((flow, branch, behind, done)) = before {
-            self.follow(flow, branch, behind, plan.addr, done);
+        if let Some(before) = before {
+            self.follow(before, plan.addr, done);
         }
         self.place.block = Some(number);
         self.place.accesses = accesses as u32;
@@ -136,7 +117,7 @@ impl Pipeline {
     pub(super) fn fetch(&mut self) -> u64 {
         let Front { dispatch, redirect, lines, .. } = &mut self.front;
         let asked = (lines.asked + 1).max(*redirect).max(lines.dispatched.free());
-        lines.dispatched.push(dispatch.cycle);
+        lines.dispatched.push(dispatch.cycle());
         lines.asked = asked;
         asked
     }
@@ -147,19 +128,19 @@ impl Pipeline {
         self.front.lines.there = self.front.lines.there.max(there);
     }
 
-    /// The front end goes from a branch, which was done at a time, to the next block.
-    fn follow(&mut self, flow: Flow, branch: u64, behind: u64, next: u64, done: u64) {
-        let fetched = self.front.targets.follow(flow, branch, behind, next);
-        if fetched.mispredicted && self.design.spec.are_branches_predicted {
-            self.front.lost = self.design.spec.misprediction.into();
-            self.front.redirect = self.front.redirect.max(done + self.front.lost);
-        } else if fetched.taken && self.design.spec.are_branches_predicted {
+    /// The front end goes from the end of a block, which was done at a time, to the next one.
+    fn follow(&mut self, ended: &Plan, next: u64, done: u64) {
+        let fetched = self.front.targets.follow(ended.flow(), ended.branch(), ended.end, next);
+        if !self.design.spec.are_branches_predicted {
+            return;
+        }
+        let front = &mut self.front;
+        if fetched.mispredicted {
+            front.stopped.branch = self.design.spec.misprediction.into();
+            front.redirect = front.redirect.max(done + front.stopped.branch);
+        } else if fetched.taken {
             // The rest of the group is not fetched.
-            self.front.dispatch.taken = self.design.width;
-            if fetched.bubble > 0 {
-                self.front.dispatch =
-                    InOrder { cycle: self.front.dispatch.cycle + fetched.bubble, taken: self.design.width };
-            }
+            front.dispatch = InOrder::new(front.dispatch.cycle() + fetched.bubble, self.design.width);
         }
     }
 
@@ -167,7 +148,6 @@ impl Pipeline {
     /// cut off.
     pub(super) fn finish(&mut self, plan: &Plan) {
         self.complete_up_to(plan, plan.operations.len());
-        self.place.ended = Some((plan.flow(), plan.branch(), plan.end, self.place.done));
         self.place.block = None;
     }
 
@@ -182,14 +162,15 @@ impl Pipeline {
             }
             return self.issue_unplanned();
         };
-        self.place.planned = Some(planned);
+        let Planned { making, address, .. } = planned;
+        self.place.making = Some(making);
         let number = planned.instruction as usize;
         self.complete_up_to(plan, number);
         let operation = &plan.operations[number];
         let dispatched = self.dispatched_of(operation);
-        let ready = (dispatched + 1).max(self.execution.ready.of(planned.address, &plan.sets));
-        let unit = if planned.store { Unit::Store } else { Unit::Load };
-        if planned.store {
+        let ready = (dispatched + 1).max(self.execution.ready.of(address, &plan.sets));
+        let unit = if making.store { Unit::STORE } else { Unit::LOAD };
+        if making.store {
             self.compute(plan, operation, dispatched);
         }
         self.place.issued = self.execution.begin(unit, ready, 1);
@@ -201,42 +182,26 @@ impl Pipeline {
     fn complete_up_to(&mut self, plan: &Plan, number: usize) {
         while self.place.instruction < number {
             let operation = &plan.operations[self.place.instruction];
-            if operation.is_plain() {
-                self.execute_plain(plan, operation);
-            } else {
-                self.complete_operation(plan, operation);
+            match operation.plain as usize {
+                0 => self.complete_operation(plan, operation),
+                plain => self.execute_plain(plan, number.min(self.place.instruction + plain)),
             }
         }
     }
 
-    /// Executes an instruction that makes no access.
-    #[inline]
-    fn execute_plain(&mut self, plan: &Plan, operation: &Operation) {
-        let dispatched = self.take_dispatch(operation.takes_slot, false);
-        let mut start = (dispatched + 1).max(self.execution.ready.of(operation.reads, &plan.sets));
-        if let Some(unit) = operation.work.unit {
-            start = self.execution.begin(unit, start, operation.work.latency);
-        }
-        let done = start + u64::from(operation.work.latency);
-        self.execution.ready.write(operation.writes, &plan.sets, done);
-        self.retire(done, 0, 0);
-        self.place.done = done;
-        self.place.instruction += 1;
-    }
-
     /// An access that no instruction is known to make: it waits for nothing.
     fn issue_unplanned(&mut self) -> u64 {
-        self.place.planned = None;
+        self.place.making = None;
         let dispatched = self.take_dispatch(true, false);
         self.current = Current { dispatched: Some(dispatched), ..Current::default() };
-        self.place.issued = self.execution.units.take(Unit::Load, dispatched + 1, 1);
+        self.place.issued = self.execution.units.take(Unit::LOAD, dispatched + 1, 1);
         self.place.issued
     }
 
     /// Issues a further part of the access that was issued last: it waits for another turn of the unit.
     pub(super) fn issue_part(&mut self) -> u64 {
-        let is_store = self.place.planned.is_some_and(|planned| planned.store);
-        let unit = if is_store { Unit::Store } else { Unit::Load };
+        let is_store = self.place.making.is_some_and(|making| making.store);
+        let unit = if is_store { Unit::STORE } else { Unit::LOAD };
         self.place.issued = self.execution.units.take(unit, self.place.issued, 1);
         self.place.issued
     }
@@ -279,10 +244,10 @@ impl Pipeline {
         } else {
             self.complete_load(reference, translation, waited);
         }
-        if self.place.planned.is_none() {
-            let Current { loaded, stored, walked, missed, .. } = self.current;
-            self.retire(loaded.max(stored), walked, missed);
-            self.execution.forwarding.leave(self.back.retire.cycle);
+        if self.place.making.is_none() {
+            let Current { loaded, stored, waited, .. } = self.current;
+            self.retire(loaded.max(stored), waited);
+            self.execution.forwarding.leave(self.back.retire.cycle());
         }
     }
 
@@ -290,10 +255,10 @@ impl Pipeline {
         let issued = self.place.issued;
         let data = self.current.computed.unwrap_or(issued);
         self.execution.forwarding.store(addr, data);
-        let Current { stored, owned, walked, .. } = &mut self.current;
+        let Current { stored, owned, waited: Waited { walk, .. }, .. } = &mut self.current;
         *stored = data.max(issued + translation + 1).max(*stored);
         *owned = (issued + waited).max(*owned);
-        *walked = translation.max(*walked);
+        *walk = translation.max(*walk);
     }
 
     fn complete_load(&mut self, reference: &Reference, translation: u64, waited: u64) {
@@ -303,14 +268,14 @@ impl Pipeline {
         let mut missed = waited.saturating_sub(self.design.nearest + translation);
         if let Some(ready) = self.execution.forwarding.find(addr, translated) {
             let repeats = self.execution.forwarding.repeats(self.instruction(), addr);
-            let is_foreseen = repeats || self.place.planned.is_some_and(|planned| planned.on_stack);
+            let is_foreseen = repeats || self.place.making.is_some_and(|making| making.on_stack);
             let latency = if is_foreseen { FORESEEN } else { FORWARDED };
             (done, missed) = (ready.max(translated) + latency, 0);
         }
         if done >= self.current.loaded {
-            let current = &mut self.current;
-            (current.loaded, current.walked, current.missed) = (done, translation, missed);
-            current.level = reference.level.min(LEVELS - 1);
+            let level = reference.level.min(LEVELS - 1);
+            self.current.loaded = done;
+            self.current.waited = Waited { walk: translation, miss: missed, level };
         }
     }
 
@@ -318,14 +283,14 @@ impl Pipeline {
     fn complete_operation(&mut self, plan: &Plan, operation: &Operation) {
         let dispatched = self.dispatched_of(operation);
         let computed = self.compute(plan, operation, dispatched);
-        let Current { stored, owned, walked, missed, .. } = self.current;
+        let Current { stored, owned, waited, .. } = self.current;
         let done = computed.max(stored);
         if stored > 0 {
-            let drained = self.back.drain.take(self.back.retire.cycle.max(done).max(owned), 1);
+            let drained = self.back.drain.take(self.back.retire.cycle().max(done).max(owned), 1);
             self.back.stores.push(drained);
             self.execution.forwarding.leave(drained);
         }
-        self.retire(done, walked, missed);
+        self.retire(done, waited);
         self.place.done = computed;
         self.place.instruction += 1;
     }
@@ -349,22 +314,17 @@ impl Pipeline {
 
     #[inline]
     fn take_dispatch(&mut self, takes_slot: bool, stores: bool) -> u64 {
-        let mut from = self.front.dispatch.cycle.max(self.back.window.free());
+        let mut from = self.front.dispatch.cycle().max(self.back.window.free());
         if stores {
             let free = self.back.stores.free();
-            self.front.full += free.saturating_sub(from);
+            self.front.stopped.stores += free.saturating_sub(from);
             from = from.max(free);
         }
-        from = from.max(self.front.redirect);
-        let lines = &mut self.front.lines;
-        if lines.there > from {
-            lines.missing += lines.there - from;
-            from = lines.there;
-        }
+        let from = self.front.begins(from);
         if !takes_slot {
             return from;
         }
-        self.front.slots += 1;
+        self.charges.dispatched(1);
         self.front.dispatch.take(from, self.design.width)
     }
 
@@ -377,7 +337,7 @@ impl Pipeline {
         let ready = self.execution.ready.of(operation.reads, &plan.sets);
         let mut start = (dispatched + 1).max(self.current.loaded).max(ready);
         if work.is_serial {
-            start = start.max(self.back.retire.cycle);
+            start = start.max(self.back.retire.cycle());
         }
         if let Some(unit) = work.unit {
             // On an in-order core, too, the operation behind a load waits for it, and others begin meanwhile.
@@ -396,48 +356,21 @@ impl Pipeline {
         done
     }
 
-    /// Retires the current instruction, which waited for so many cycles of a walk, and of a miss, and charges the time by which retirement
-    /// advances.
+    /// Retires the current instruction, whose load waited, and charges the time by which retirement advances.
     #[inline]
-    fn retire(&mut self, done: u64, walked: u64, missed: u64) {
-        let before = self.back.retire.cycle;
+    fn retire(&mut self, done: u64, waited: Waited) {
+        let before = self.back.retire.cycle();
         let retired = self.back.retire.take(done, self.design.spec.retire_width);
         // An in-order core holds an instruction back until it begins, and no longer.
         self.back.window.push(if self.design.spec.is_in_order { self.execution.begun } else { retired });
         self.current.dispatched = None;
         if retired > before {
-            self.charge(retired - before, walked, missed);
+            self.charge(retired - before, waited);
         }
     }
 
-    /// Charges cycles by which retirement advances with an instruction that waited for so many of a walk, and of a miss.
-    #[inline]
-    fn charge(&mut self, advance: u64, walked: u64, missed: u64) {
-        let branch = advance.min(std::mem::take(&mut self.front.lost));
-        let fetch = (advance - branch).min(std::mem::take(&mut self.front.lines.missing));
-        let rest = advance - branch - fetch;
-        // Others may have hidden a part of what the load took beyond a hit: the rest is divided as the whole.
-        let waited = rest.min(walked + missed);
-        let walk = share(waited, walked, walked + missed);
-        // A store buffer that is full waits for lines.
-        let full = (rest - waited).min(std::mem::take(&mut self.front.full));
-        let memory = waited - walk + full;
-        self.levels[self.current.level] += waited - walk;
-        let compute = rest - memory - walk;
-        // What was dispatched in the other cycles takes no time of its own.
-        let width = u64::from(self.design.width);
-        let pending = self.front.slots.saturating_sub((advance - compute) * width);
-        let taken = pending.min(compute * width);
-        (self.slots, self.front.slots) = (self.slots + taken, pending - taken);
-        let parts = [(BRANCH, branch), (FETCH, fetch), (MEMORY, memory), (WALK, walk), (COMPUTE, compute)];
-        for (part, cycles) in parts {
-            self.charged[part] += cycles;
-        }
+    fn charge(&mut self, advance: u64, waited: Waited) {
+        let stopped = std::mem::take(&mut self.front.stopped);
+        self.charges.charge(advance, stopped, waited, self.design.width);
     }
-}
-
-/// Returns `wait * part / whole`, rounded down; 0 of nothing.
-#[inline]
-fn share(wait: u64, part: u64, whole: u64) -> u64 {
-    if part == 0 { 0 } else { (u128::from(wait) * u128::from(part) / u128::from(whole)) as u64 }
 }

@@ -3,7 +3,7 @@
 use pagewalk_code::{Block, Class, Direction, Flow, Instruction, Operand, Records, Registers};
 
 use super::ready::Names;
-use super::units::{Work, work};
+use super::units::{Unit, Work, work};
 
 /// A decoded block, and which instruction makes which access.
 #[derive(Debug)]
@@ -34,30 +34,37 @@ pub(super) struct Operation {
     pub(super) work: Work,
     /// Whether it is dispatched alone, not together with the comparison before it.
     pub(super) takes_slot: bool,
-    /// Whether it has operands in memory.
-    pub(super) has_accesses: bool,
     /// Whether it stores.
     pub(super) stores: bool,
     /// Whether it sets a register to zero, without an operation.
     pub(super) is_zero: bool,
     /// Bytes of each repetition of an instruction that repeats itself; 0 for every other one.
     pub(super) repeated_bytes: u16,
+    /// How many plain operations follow each other from this one on. A plain one is done without an access, by no unit but one that takes
+    /// an operation a cycle, and without an order beyond that of its few registers.
+    pub(super) plain: u32,
 }
 
 /// Accesses of an instruction that follow each other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
-    /// The address of the instruction.
-    pub(super) at: u64,
     /// The place of the instruction in the block.
     pub(super) instruction: u32,
     /// The registers that form the address.
     pub(super) address: Names,
+    pub(super) making: Making,
+    /// How many there are; none if that varies.
+    times: Option<u32>,
+}
+
+/// What is needed of an access until it is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Making {
+    /// The address of the instruction.
+    pub(super) at: u64,
     pub(super) store: bool,
     /// Whether the address is relative to the stack pointer or to the frame pointer.
     pub(super) on_stack: bool,
-    /// How many there are; none if that varies.
-    times: Option<u32>,
 }
 
 impl Operation {
@@ -68,33 +75,28 @@ impl Operation {
         let [reads, writes] =
             [instruction.reads, instruction.writes].map(|own| if repeats { Registers::EMPTY } else { own });
         let first_bytes = operands.first().map_or(1, |operand| operand.bytes.max(1));
+        let (work, is_zero) = (work(*class, system), *class == Class::Zero);
+        let is_special = work.is_serial || work.unit == Some(Unit::DIVIDE) || is_zero || repeats;
+        let are_few = [reads, writes].into_iter().all(Names::are_few);
         Self {
             reads: Names::read(reads, sets),
             writes: Names::written(writes, sets),
-            work: work(*class, system),
+            work,
             takes_slot: !fuses,
-            has_accesses: !operands.is_empty(),
             stores: operands.iter().any(|operand| operand.direction != Direction::Load),
-            is_zero: *class == Class::Zero,
+            is_zero,
             repeated_bytes: if repeats { first_bytes } else { 0 },
+            plain: u32::from(operands.is_empty() && !is_special && are_few),
         }
-    }
-
-    /// Returns whether the operation is done without an access, and without an order beyond its registers'.
-    #[inline]
-    pub(super) fn is_plain(&self) -> bool {
-        !(self.has_accesses || self.work.is_serial || self.is_zero || self.repeated_bytes > 0)
     }
 }
 
 impl Planned {
     fn new(instruction: u32, at: u64, operand: &Operand, store: bool, sets: &mut Vec<Registers>) -> Self {
         Self {
-            at,
             instruction,
             address: Names::read(operand.address, sets),
-            store,
-            on_stack: operand.on_stack,
+            making: Making { at, store, on_stack: operand.on_stack },
             times: match operand.records {
                 Records::Exactly(times) => Some(times.into()),
                 Records::Varies => None,
@@ -108,7 +110,7 @@ impl Plan {
     pub(super) fn of(block: &Block, system: u32) -> Self {
         let addr = block.addr;
         let at = |instruction: &Instruction| addr.wrapping_add(instruction.offset.into());
-        let (mut operations, mut accesses, mut sets) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut operations, mut accesses, mut sets) = (Vec::<Operation>::new(), Vec::new(), Vec::new());
         for (number, instruction) in (0..).zip(&block.instructions) {
             operations.push(Operation::new(instruction, system, &mut sets));
             for (store, not) in [(false, Direction::Store), (true, Direction::Load)] {
@@ -117,6 +119,11 @@ impl Plan {
                     operands.map(|operand| Planned::new(number, at(instruction), operand, store, &mut sets)),
                 );
             }
+        }
+        let mut following = 0;
+        for operation in operations.iter_mut().rev() {
+            following = if operation.plain > 0 { following + 1 } else { 0 };
+            operation.plain = following;
         }
         Self {
             addr,
@@ -165,7 +172,9 @@ mod tests {
     fn times(code: &[u8], all: u32) -> Vec<(u32, bool, u32)> {
         let plan = Plan::of(&Block::of_x86_64(0x1000, code), 1);
         let entries = plan.accesses.iter().enumerate();
-        entries.map(|(entry, access)| (access.instruction, access.store, plan.times(entry, all))).collect()
+        entries
+            .map(|(entry, access)| (access.instruction, access.making.store, plan.times(entry, all)))
+            .collect()
     }
 
     #[test]

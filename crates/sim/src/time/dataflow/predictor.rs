@@ -14,8 +14,10 @@ const TAG_BITS: u32 = 12;
 const BASE_BITS: u32 = 13;
 /// By table, how many branches before a branch find its entry.
 const LENGTHS: [usize; TABLES] = [5, 12, 27, 60, 130, 260];
-/// Branches that are remembered. A power of two above the longest history.
-const REMEMBERED: usize = 512;
+/// Words of so many branches before a branch, above the longest history.
+const WORDS: usize = 5;
+/// The tables in a vector of the processor, and as many more as it takes to fill it.
+const LANES: usize = 8;
 /// After so many branches, entries that were useful have to show it again.
 const AGE: u32 = 1 << 18;
 
@@ -28,77 +30,99 @@ struct Entry {
     useful: u8,
 }
 
-/// The history of a table, folded to the bits of an index, and to those of a tag. Together they tell branches apart that are as far from
-/// each other as the product of both.
-#[derive(Clone, Copy, Debug, Default)]
-struct Folded {
-    index: u32,
-    tag: u32,
-    length: usize,
+/// By table, its history folded to the bits of an index or of a tag, which are fewer.
+#[derive(Clone, Debug, Default)]
+struct Folded<const BITS: u32>([u16; LANES]);
+
+impl<const BITS: u32> Folded<BITS> {
+    /// By table, the bit that its oldest branch has been moved to.
+    const OLDEST: [u16; LANES] = {
+        let mut bits = [0; LANES];
+        let mut table = 0;
+        while table < TABLES {
+            bits[table] = 1 << (LENGTHS[table] as u32 % BITS);
+            table += 1;
+        }
+        bits
+    };
+
+    /// Takes in the newest branch, and drops the one that is now too old, of which a table has all bits or none.
+    ///
+    /// Not inlined: a compiler that sees how `oldest` is made takes the vectors apart.
+    #[inline(never)]
+    fn push(&mut self, newest: u16, oldest: &[u16; LANES]) {
+        for (lane, value) in self.0.iter_mut().enumerate() {
+            let moved = (*value << 1 | newest) ^ (oldest[lane] & Self::OLDEST[lane]);
+            *value = (moved ^ moved >> BITS) & ((1 << BITS) - 1);
+        }
+    }
 }
 
-impl Folded {
-    fn new(length: usize) -> Self {
-        Self { index: 0, tag: 0, length }
-    }
+/// By table, where it has a branch, and by which tag.
+struct Places {
+    indices: [u16; LANES],
+    tags: [u16; LANES],
+}
 
-    /// Takes in the newest branch, and drops the one that is now too old.
+impl Places {
     #[inline]
-    fn push(&mut self, newest: u32, oldest: u32) {
-        self.index = fold::<INDEX_BITS>(self.index, newest, oldest, self.length);
-        self.tag = fold::<TAG_BITS>(self.tag, newest, oldest, self.length);
+    fn index(&self, table: usize) -> usize {
+        usize::from(self.indices[table]) % (1 << INDEX_BITS)
     }
-}
-
-#[inline]
-fn fold<const BITS: u32>(value: u32, newest: u32, oldest: u32, length: usize) -> u32 {
-    let value = (value << 1 | newest) ^ oldest << (length as u32 % BITS);
-    (value ^ value >> BITS) & ((1 << BITS) - 1)
 }
 
 /// What predicts whether branches are taken.
 #[derive(Clone, Debug)]
 pub(super) struct Predictor {
     /// From -2 to 1 each; taken if it is not negative.
-    base: Box<[i8]>,
-    tables: [Box<[Entry]>; TABLES],
-    histories: [Folded; TABLES],
-    branches: Box<[bool; REMEMBERED]>,
+    base: Box<[i8; 1 << BASE_BITS]>,
+    tables: Box<[[Entry; 1 << INDEX_BITS]; TABLES]>,
+    /// The index and the tag tell branches apart that are as far from each other as the product of their bits.
+    indices: Folded<INDEX_BITS>,
+    tags: Folded<TAG_BITS>,
+    /// The branches so far, the newest in the lowest bit.
+    branches: [u64; WORDS],
     count: u32,
 }
 
 impl Predictor {
     pub(super) fn new() -> Self {
+        const { assert!(LENGTHS[TABLES - 1] <= WORDS * 64 && TABLES <= LANES && TAG_BITS < 16) };
         Self {
-            base: vec![0; 1 << BASE_BITS].into_boxed_slice(),
-            tables: std::array::from_fn(|_| vec![Entry::default(); 1 << INDEX_BITS].into_boxed_slice()),
-            histories: LENGTHS.map(Folded::new),
-            branches: Box::new([false; REMEMBERED]),
+            base: Box::new([0; 1 << BASE_BITS]),
+            tables: Box::new([[Entry::default(); 1 << INDEX_BITS]; TABLES]),
+            indices: Folded::default(),
+            tags: Folded::default(),
+            branches: [0; WORDS],
             count: 0,
         }
     }
 
     /// Predicts the branch at an address, and learns whether it is taken; returns whether the prediction was right.
     pub(super) fn branch(&mut self, address: u64, taken: bool) -> bool {
-        let places: [(usize, u16); TABLES] = std::array::from_fn(|table| self.place(table, address));
-        let known = |table: &usize| self.tables[*table][places[*table].0].tag == places[*table].1;
-        let mut tables = (0..TABLES).rev().filter(known);
-        let (first, second) = (tables.next(), tables.next());
-        let base = (address ^ address >> BASE_BITS) as usize & ((1 << BASE_BITS) - 1);
+        let places = self.places(address);
+        let entries: [Entry; TABLES] = std::array::from_fn(|table| self.tables[table][places.index(table)]);
+        // In bits, because no processor could predict branches on them.
+        let known = (0..TABLES).fold(0, |known: u32, table| {
+            known | u32::from(entries[table].tag == places.tags[table]) << table
+        });
+        let first = known.checked_ilog2().map(|table| table as usize);
+        let second = first.and_then(|first| (known & !(1 << first)).checked_ilog2());
+        let base = (address ^ address >> BASE_BITS) as usize % (1 << BASE_BITS);
         let says = |table: Option<usize>| match table {
-            Some(table) => self.tables[table][places[table].0].counter >= 0,
+            Some(table) => entries[table].counter >= 0,
             None => self.base[base] >= 0,
         };
-        let (longest, other) = (says(first), says(second));
+        let (longest, other) = (says(first), says(second.map(|table| table as usize)));
         // An entry that has just been made knows less than what knew the branch before.
         let is_new = first.is_some_and(|table| {
-            let entry = self.tables[table][places[table].0];
+            let entry = entries[table];
             entry.useful == 0 && matches!(entry.counter, -1 | 0)
         });
         let predicted = if is_new { other } else { longest };
         match first {
             Some(table) => {
-                let entry = &mut self.tables[table][places[table].0];
+                let entry = &mut self.tables[table][places.index(table)];
                 step(&mut entry.counter, taken, -4, 3);
                 if longest != other {
                     entry.useful = if longest == taken {
@@ -117,37 +141,48 @@ impl Predictor {
         predicted == taken
     }
 
-    /// Returns where a table has the branch at an address, and by which tag.
+    /// Returns where the tables have the branch at an address.
     #[inline]
-    fn place(&self, table: usize, address: u64) -> (usize, u16) {
+    fn places(&self, address: u64) -> Places {
         let address = (address ^ address >> 17) as u32;
-        let history = &self.histories[table];
-        let index = address ^ address >> (INDEX_BITS - table as u32) ^ history.index;
-        let tag = address ^ history.tag ^ history.index << 1;
-        (index as usize & ((1 << INDEX_BITS) - 1), (tag & ((1 << TAG_BITS) - 1)) as u16)
+        let low = address as u16;
+        // Each table takes other bits of the address to those of its history.
+        let mut others = [0; LANES];
+        (0..TABLES).for_each(|table| others[table] = (address >> (INDEX_BITS - table as u32)) as u16);
+        let (mut indices, mut tags) = (self.indices.0, self.tags.0);
+        for ((index, tag), other) in indices.iter_mut().zip(&mut tags).zip(others) {
+            *tag = (low ^ *tag ^ *index << 1) & ((1 << TAG_BITS) - 1);
+            *index = (low ^ other ^ *index) & ((1 << INDEX_BITS) - 1);
+        }
+        Places { indices, tags }
     }
 
     /// Makes an entry for a branch in a table of a longer history, if one has an entry that was of no use.
-    fn allocate(&mut self, from: usize, places: &[(usize, u16); TABLES], taken: bool) {
-        let longer = || places.iter().enumerate().skip(from);
-        for (table, &(index, tag)) in longer() {
-            let entry = &mut self.tables[table][index];
+    fn allocate(&mut self, from: usize, places: &Places, taken: bool) {
+        for table in from..TABLES {
+            let entry = &mut self.tables[table][places.index(table)];
             if entry.useful == 0 {
+                let tag = places.tags[table];
                 *entry = Entry { tag, counter: if taken { 0 } else { -1 }, useful: 0 };
                 return;
             }
         }
-        for (table, &(index, _)) in longer() {
-            self.tables[table][index].useful -= 1;
+        for table in from..TABLES {
+            self.tables[table][places.index(table)].useful -= 1;
         }
     }
 
     fn remember(&mut self, taken: bool) {
-        let now = self.count as usize;
-        self.branches[now % REMEMBERED] = taken;
-        for history in &mut self.histories {
-            let oldest = self.branches[now.wrapping_sub(history.length) % REMEMBERED];
-            history.push(taken.into(), oldest.into());
+        let mut oldest = [0; LANES];
+        for (oldest, length) in oldest.iter_mut().zip(LENGTHS) {
+            let at = length - 1;
+            *oldest = ((self.branches[at / 64] >> (at % 64)) as u16 & 1).wrapping_neg();
+        }
+        self.indices.push(taken.into(), &oldest);
+        self.tags.push(taken.into(), &oldest);
+        let mut carried = u64::from(taken);
+        for word in &mut self.branches {
+            (*word, carried) = (*word << 1 | carried, *word >> 63);
         }
         self.count = self.count.wrapping_add(1);
         if self.count.is_multiple_of(AGE) {

@@ -18,6 +18,11 @@ impl Names {
     /// Names no register.
     pub(super) const NONE: Self = Self([UNWRITTEN; FEW]);
 
+    /// Returns whether registers are named one by one.
+    pub(super) fn are_few(registers: Registers) -> bool {
+        registers.len() <= FEW
+    }
+
     /// Names registers that are read. Many of them go into the list.
     pub(super) fn read(registers: Registers, sets: &mut Vec<Registers>) -> Self {
         Self::new(registers, UNWRITTEN, sets)
@@ -30,7 +35,7 @@ impl Names {
 
     fn new(registers: Registers, none: u8, sets: &mut Vec<Registers>) -> Self {
         let mut names = [none; FEW];
-        if registers.len() > FEW {
+        if !Self::are_few(registers) {
             let [low, high, ..] = (sets.len() as u32).to_le_bytes();
             sets.push(registers);
             return Self([SET, low, high, 0]);
@@ -68,6 +73,12 @@ impl Ready {
         if let Some(registers) = names.set(sets) {
             return registers.iter().map(|register| self.times[register.index()]).max().unwrap_or(0);
         }
+        self.of_few(names)
+    }
+
+    /// Returns the same of registers that are few.
+    #[inline]
+    pub(super) fn of_few(&self, names: Names) -> u64 {
         let [a, b, c, d] = names.0.map(|name| self.times[usize::from(name)]);
         a.max(b).max(c.max(d))
     }
@@ -78,6 +89,12 @@ impl Ready {
         if let Some(registers) = names.set(sets) {
             return registers.iter().for_each(|register| self.times[register.index()] = time);
         }
+        self.write_few(names, time);
+    }
+
+    /// Writes registers that are few.
+    #[inline]
+    pub(super) fn write_few(&mut self, names: Names, time: u64) {
         names.0.iter().for_each(|&name| self.times[usize::from(name)] = time);
     }
 }

@@ -1,10 +1,9 @@
 //! What the pipeline of a core has, and what it is about.
 
-use pagewalk_code::Flow;
-
+use super::charges::{Stopped, Waited};
 use super::forwarding::Forwarding;
 use super::order::{InOrder, Ring};
-use super::plan::Planned;
+use super::plan::Making;
 use super::ready::Ready;
 use super::targets::Targets;
 use super::units::{Unit, Units};
@@ -54,12 +53,9 @@ pub(in crate::time) struct Charged {
 pub(super) struct Current {
     /// When it was dispatched, if it was.
     pub(super) dispatched: Option<u64>,
-    /// When the last of its loads was there, and of that load's cycles those of its translation and all beyond a hit.
+    /// When the last of its loads was there, and what that load waited for.
     pub(super) loaded: u64,
-    pub(super) walked: u64,
-    pub(super) missed: u64,
-    /// The place where that load found its data.
-    pub(super) level: usize,
+    pub(super) waited: Waited,
     /// When its result was there, if it has been computed.
     pub(super) computed: Option<u64>,
     /// When the last of its stores was done; 0 if it has none.
@@ -72,16 +68,11 @@ pub(super) struct Current {
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) dispatch: InOrder,
-    /// The slots of dispatch that have been taken, and not been charged.
-    pub(super) slots: u64,
     pub(super) targets: Targets,
     /// The first cycle in which the right way is dispatched, after a misprediction.
     pub(super) redirect: u64,
-    /// The cycles that a misprediction costs, until the first instruction of the right way retires.
-    pub(super) lost: u64,
-    /// The cycles in which the store buffer was full, until the next instruction retires.
-    pub(super) full: u64,
     pub(super) lines: Lines,
+    pub(super) stopped: Stopped,
 }
 
 /// The lines of instructions that the front end fetches.
@@ -93,8 +84,6 @@ pub(super) struct Lines {
     pub(super) dispatched: Ring,
     /// When the last one that is needed is there.
     pub(super) there: u64,
-    /// The cycles in which nothing was dispatched for want of it, until the next instruction retires.
-    pub(super) missing: u64,
 }
 
 /// The execution of instructions, in any order.
@@ -121,15 +110,13 @@ pub(super) struct Back {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub(super) block: Option<usize>,
-    /// The branch that ended it, if that block is over: its flow, its address, the address behind it, and when it was done.
-    pub(super) ended: Option<(Flow, u64, u64, u64)>,
     pub(super) instruction: usize,
     /// The entry of the plan that makes the next access, and how many it has left.
     pub(super) entry: usize,
     pub(super) left: u32,
     pub(super) accesses: u32,
     /// The access that was issued last, if it is one of the plan's, and when.
-    pub(super) planned: Option<Planned>,
+    pub(super) making: Option<Making>,
     pub(super) issued: u64,
     /// When the last instruction was done.
     pub(super) done: u64,
@@ -139,16 +126,26 @@ pub(super) struct Place {
 
 impl Front {
     pub(super) fn new(design: &Design) -> Self {
-        let lines = Lines { asked: 0, dispatched: Ring::new(design.ahead), there: 0, missing: 0 };
+        let lines = Lines { asked: 0, dispatched: Ring::new(design.ahead), there: 0 };
         Self {
             dispatch: InOrder::default(),
-            slots: 0,
             targets: Targets::new(),
             redirect: 0,
-            lost: 0,
-            full: 0,
             lines,
+            stopped: Stopped::default(),
         }
+    }
+
+    /// Returns when the next instruction can be dispatched, for which nothing else waits from a cycle on: on the right way, when its
+    /// line is there.
+    #[inline]
+    pub(super) fn begins(&mut self, from: u64) -> u64 {
+        let from = from.max(self.redirect);
+        if self.lines.there <= from {
+            return from;
+        }
+        self.stopped.fetch += self.lines.there - from;
+        self.lines.there
     }
 }
 

@@ -1,5 +1,7 @@
 //! Execution units: which an operation needs, how long it takes, and when one is free.
 
+use std::num::NonZeroU64;
+
 use pagewalk_code::Class;
 
 use crate::spec::settings::DataflowSpec;
@@ -9,31 +11,45 @@ const CYCLES: usize = 1 << 12;
 
 /// Bits of the number of units of a kind that are taken in a cycle; a machine file allows 64.
 const TAKEN_BITS: u32 = 7;
-const TAKEN: u64 = (1 << TAKEN_BITS) - 1;
+/// The number at which all are taken: the number of a kind with fewer units begins above 0.
+const ALL: u64 = 1 << (TAKEN_BITS - 1);
+/// The kinds that take an operation a cycle.
+const KINDS: u32 = 6;
 /// Bits of all kinds; the bits of a cycle's number that tell it from others in the same place stand above.
-const CYCLE_SHIFT: u32 = TAKEN_BITS * KINDS as u32;
+const CYCLE_SHIFT: u32 = TAKEN_BITS * KINDS;
 
-/// The kinds of units.
+/// A kind of units, as one of it is added to the numbers of a cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unit {
-    /// Loads of addresses.
-    Load,
-    /// Addresses of stores.
-    Store,
-    /// Operations of one cycle on general registers, and branches.
-    Integer,
-    /// Multiplications of general registers.
-    Multiply,
-    /// Floating-point operations.
-    Float,
-    /// Other operations on vectors.
-    Vector,
-    /// Divisions and roots, one at a time.
-    Divide,
-}
+pub(super) struct Unit(NonZeroU64);
 
-/// The number of kinds that take an operation a cycle: all but the last.
-const KINDS: usize = 6;
+impl Unit {
+    /// Loads of addresses.
+    pub(super) const LOAD: Self = Self::kind(0);
+    /// Addresses of stores.
+    pub(super) const STORE: Self = Self::kind(1);
+    /// Operations of one cycle on general registers, and branches.
+    pub(super) const INTEGER: Self = Self::kind(2);
+    /// Multiplications of general registers.
+    pub(super) const MULTIPLY: Self = Self::kind(3);
+    /// Floating-point operations.
+    pub(super) const FLOAT: Self = Self::kind(4);
+    /// Other operations on vectors.
+    pub(super) const VECTOR: Self = Self::kind(5);
+    /// Divisions and roots, one at a time.
+    pub(super) const DIVIDE: Self = Self(NonZeroU64::MAX);
+
+    const fn kind(number: u32) -> Self {
+        match NonZeroU64::new(1 << (TAKEN_BITS * number)) {
+            Some(one) if number < KINDS => Self(one),
+            _ => unreachable!(),
+        }
+    }
+
+    /// Returns so many units of the kind.
+    const fn times(self, count: u64) -> u64 {
+        self.0.get() * count
+    }
+}
 
 /// What an operation of a class takes.
 #[derive(Clone, Copy, Debug)]
@@ -54,25 +70,25 @@ pub(super) const fn work(class: Class, system: u32) -> Work {
     let (unit, latency, is_serial) = match class {
         Class::Nop | Class::Zero | Class::Move | Class::LoadStore => (None, 0, false),
         Class::Integer | Class::Lea | Class::Shift | Class::BitScan | Class::Condition | Class::Branch => {
-            (Some(Unit::Integer), 1, false)
+            (Some(Unit::INTEGER), 1, false)
         }
-        Class::LeaComplex => (Some(Unit::Integer), 2, false),
-        Class::Multiply => (Some(Unit::Multiply), 3, false),
-        Class::Divide32 => (Some(Unit::Divide), 10, false),
-        Class::Divide64 => (Some(Unit::Divide), 11, false),
-        Class::FloatAdd | Class::FloatMultiply => (Some(Unit::Float), 3, false),
-        Class::FloatMultiplyAdd => (Some(Unit::Float), 4, false),
-        Class::FloatDivide => (Some(Unit::Divide), 13, false),
-        Class::FloatSquareRoot => (Some(Unit::Divide), 20, false),
+        Class::LeaComplex => (Some(Unit::INTEGER), 2, false),
+        Class::Multiply => (Some(Unit::MULTIPLY), 3, false),
+        Class::Divide32 => (Some(Unit::DIVIDE), 10, false),
+        Class::Divide64 => (Some(Unit::DIVIDE), 11, false),
+        Class::FloatAdd | Class::FloatMultiply => (Some(Unit::FLOAT), 3, false),
+        Class::FloatMultiplyAdd => (Some(Unit::FLOAT), 4, false),
+        Class::FloatDivide => (Some(Unit::DIVIDE), 13, false),
+        Class::FloatSquareRoot => (Some(Unit::DIVIDE), 20, false),
         Class::FloatCompare | Class::VectorInteger | Class::VectorMove | Class::Shuffle => {
-            (Some(Unit::Vector), 1, false)
+            (Some(Unit::VECTOR), 1, false)
         }
-        Class::Convert | Class::Cross | Class::VectorMultiply => (Some(Unit::Vector), 3, false),
-        Class::Crypto => (Some(Unit::Vector), 4, false),
-        Class::X87 => (Some(Unit::Float), 5, false),
-        Class::X87Divide => (Some(Unit::Divide), 20, false),
+        Class::Convert | Class::Cross | Class::VectorMultiply => (Some(Unit::VECTOR), 3, false),
+        Class::Crypto => (Some(Unit::VECTOR), 4, false),
+        Class::X87 => (Some(Unit::FLOAT), 5, false),
+        Class::X87Divide => (Some(Unit::DIVIDE), 20, false),
         Class::String => (None, 0, false),
-        Class::Locked => (Some(Unit::Integer), 17, true),
+        Class::Locked => (Some(Unit::INTEGER), 17, true),
         Class::Fence => (None, 20, true),
         Class::System => (None, system, true),
         Class::Unknown => (None, 1, false),
@@ -83,9 +99,9 @@ pub(super) const fn work(class: Class, system: u32) -> Work {
 /// The units of a core, by the cycles in which they are taken.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
-    /// By kind: how many there are; none where there is always another.
-    counts: Option<[u64; KINDS]>,
-    /// By the low bits of a cycle's number: its high bits, above how many units of each kind are taken in it.
+    /// The numbers of a cycle in which none is taken; none where there is always another.
+    idle: Option<u64>,
+    /// By the low bits of a cycle's number: its high bits, above the numbers of units that are taken in it.
     taken: Box<[u64; CYCLES]>,
     divider_free: u64,
 }
@@ -93,37 +109,62 @@ pub(super) struct Units {
 impl Units {
     pub(super) fn new(spec: &DataflowSpec) -> Self {
         let counts = [
-            spec.load_units,
-            spec.store_units,
-            spec.integer_units,
-            spec.multiply_units,
-            spec.float_units,
-            spec.vector_units,
+            (Unit::LOAD, spec.load_units),
+            (Unit::STORE, spec.store_units),
+            (Unit::INTEGER, spec.integer_units),
+            (Unit::MULTIPLY, spec.multiply_units),
+            (Unit::FLOAT, spec.float_units),
+            (Unit::VECTOR, spec.vector_units),
         ];
-        let counts = spec.are_units_limited.then_some(counts.map(u64::from));
-        Self { counts, taken: Box::new([0; CYCLES]), divider_free: 0 }
+        let idle = counts.iter().map(|&(unit, count)| unit.times(ALL - u64::from(count))).sum();
+        Self {
+            idle: spec.are_units_limited.then_some(idle),
+            taken: Box::new([idle; CYCLES]),
+            divider_free: 0,
+        }
     }
 
     /// Takes a unit for a cycle from `at` on; returns when. A division holds its unit for its whole latency.
     #[inline]
     pub(super) fn take(&mut self, unit: Unit, at: u64, latency: u32) -> u64 {
-        let Some(counts) = &self.counts else { return at };
-        if unit == Unit::Divide {
-            let start = at.max(self.divider_free);
-            self.divider_free = start + u64::from(latency);
-            return start;
+        if unit != Unit::DIVIDE {
+            return self.by_cycle().take(unit, at);
         }
-        let most = counts[unit as usize];
-        let shift = TAKEN_BITS * unit as u32;
-        let mut cycle = at;
+        if self.idle.is_none() {
+            return at;
+        }
+        let start = at.max(self.divider_free);
+        self.divider_free = start + u64::from(latency);
+        start
+    }
+
+    /// Returns those that take an operation a cycle.
+    #[inline]
+    pub(super) fn by_cycle(&mut self) -> ByCycle<'_> {
+        ByCycle { idle: self.idle, taken: &mut self.taken }
+    }
+}
+
+/// The units that take an operation a cycle.
+pub(super) struct ByCycle<'a> {
+    idle: Option<u64>,
+    taken: &'a mut [u64; CYCLES],
+}
+
+impl ByCycle<'_> {
+    /// Takes a unit from a cycle on; returns when.
+    #[inline]
+    pub(super) fn take(&mut self, unit: Unit, from: u64) -> u64 {
+        let Some(idle) = self.idle else { return from };
+        let (one, all) = (unit.times(1), unit.times(ALL));
+        let mut cycle = from;
         loop {
             let slot = &mut self.taken[cycle as usize % CYCLES];
-            let empty = (cycle / CYCLES as u64) << CYCLE_SHIFT;
-            if *slot >> CYCLE_SHIFT != empty >> CYCLE_SHIFT {
-                *slot = empty;
-            }
-            if *slot >> shift & TAKEN < most {
-                *slot += 1 << shift;
+            let idle = (cycle / CYCLES as u64) << CYCLE_SHIFT | idle;
+            let is_of_cycle = (*slot ^ idle) >> CYCLE_SHIFT == 0;
+            let taken = if is_of_cycle { *slot } else { idle };
+            if taken & all == 0 {
+                *slot = taken + one;
                 return cycle;
             }
             cycle += 1;

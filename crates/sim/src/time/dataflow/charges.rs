@@ -1,0 +1,104 @@
+//! What the cycles of a core are charged to.
+
+use super::state::{Charged, LEVELS};
+
+/// The cycles in which nothing was dispatched, until the next instruction retires.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stopped {
+    /// Those of a misprediction.
+    pub(super) branch: u64,
+    /// Those in which a line of instructions was not there.
+    pub(super) fetch: u64,
+    /// Those in which the store buffer was full.
+    pub(super) stores: u64,
+}
+
+/// The cycles that a load waited for beyond a hit, and where it found its data.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Waited {
+    pub(super) walk: u64,
+    pub(super) miss: u64,
+    pub(super) level: usize,
+}
+
+/// The cycles of a core, by what they were charged to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Charges {
+    compute: u64,
+    branch: u64,
+    fetch: u64,
+    walk: u64,
+    memory: u64,
+    /// Of those of memory, by the place where a load found its data.
+    levels: [u64; LEVELS],
+    /// The slots of dispatch in the cycles of computing.
+    slots: u64,
+    /// The slots of dispatch that have been taken, and not been charged.
+    pending: u64,
+}
+
+impl Stopped {
+    /// Returns whether there are such cycles.
+    #[inline]
+    pub(super) fn is_any(&self) -> bool {
+        self.branch | self.fetch | self.stores != 0
+    }
+}
+
+impl Charges {
+    /// Notes that so many slots of dispatch have been taken.
+    #[inline]
+    pub(super) fn dispatched(&mut self, slots: u64) {
+        self.pending += slots;
+    }
+
+    /// Charges cycles by which retirement advances, before which dispatch had stopped, with a load that waited.
+    pub(super) fn charge(&mut self, advance: u64, stopped: Stopped, waited: Waited, width: u32) {
+        let branch = advance.min(stopped.branch);
+        let fetch = (advance - branch).min(stopped.fetch);
+        let rest = advance - branch - fetch;
+        // Others may have hidden a part of what the load took beyond a hit: the rest is divided as the whole.
+        let load = rest.min(waited.walk + waited.miss);
+        let walk = share(load, waited.walk, waited.walk + waited.miss);
+        // A store buffer that is full waits for lines.
+        let stores = (rest - load).min(stopped.stores);
+        self.levels[waited.level] += load - walk;
+        let compute = rest - load - stores;
+        self.branch += branch;
+        self.fetch += fetch;
+        self.walk += walk;
+        self.memory += load - walk + stores;
+        // What was dispatched in the other cycles takes no time of its own.
+        self.pending = self.pending.saturating_sub((advance - compute) * u64::from(width));
+        self.compute(compute, width);
+    }
+
+    /// Charges cycles to computing.
+    #[inline]
+    pub(super) fn compute(&mut self, cycles: u64, width: u32) {
+        let taken = self.pending.min(cycles * u64::from(width));
+        self.pending -= taken;
+        self.slots += taken;
+        self.compute += cycles;
+    }
+
+    /// Returns the time so far.
+    pub(super) fn charged(&self, cycle_ps: u64, width: u32) -> Charged {
+        let ps = |cycles: u64| cycles * cycle_ps;
+        Charged {
+            compute_ps: ps(self.compute),
+            branch_ps: ps(self.branch),
+            fetch_ps: ps(self.fetch),
+            walk_ps: ps(self.walk),
+            memory_ps: ps(self.memory),
+            width_ps: ps(self.slots) / u64::from(width),
+            levels_ps: self.levels.map(ps),
+        }
+    }
+}
+
+/// Returns `wait * part / whole`, rounded down; 0 of nothing.
+#[inline]
+fn share(wait: u64, part: u64, whole: u64) -> u64 {
+    if part == 0 { 0 } else { (u128::from(wait) * u128::from(part) / u128::from(whole)) as u64 }
+}

@@ -110,6 +110,17 @@ fn finer(part: &Name) -> Vec<(Name, String)> {
         let (width, dependences) = (times::COMPUTE_WIDTH, times::COMPUTE_DEPENDENCES);
         return vec![(width, "instructions".into()), (dependences, "dependences and units".into())];
     }
+    if *part == times::FETCH {
+        let (translation, lines) = (times::FETCH_TRANSLATION, times::FETCH_LINES);
+        return vec![
+            (translation, "translation of instructions".into()),
+            (lines, "instruction cache".into()),
+        ];
+    }
+    if *part == times::WALK {
+        let (tlb, tables) = (times::WALK_TLB, times::WALK_TABLES);
+        return vec![(tlb, "farther TLB levels".into()), (tables, "page walks".into())];
+    }
     if *part != times::MEMORY {
         return Vec::new();
     }
@@ -120,8 +131,12 @@ fn finer(part: &Name) -> Vec<(Name, String)> {
         };
         (times::memory_of_cache(level), words)
     });
-    let rest = [(times::MEMORY_DRAM, "DRAM".to_owned()), (times::MEMORY_STORES, "store buffer".to_owned())];
-    caches.chain(rest).collect()
+    let rest = [
+        (times::MEMORY_DRAM, "DRAM"),
+        (times::MEMORY_BANDWIDTH, "memory's bandwidth"),
+        (times::MEMORY_STORES, "store buffer"),
+    ];
+    caches.chain(rest.map(|(name, words)| (name, words.to_owned()))).collect()
 }
 
 /// Returns a sentence about what the machines' times are made of; none without times.

@@ -33,6 +33,7 @@ mod dataflow;
 mod differential;
 mod explicit;
 mod fetch;
+mod finer;
 mod fork;
 mod given;
 mod granule;

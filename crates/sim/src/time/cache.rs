@@ -385,6 +385,20 @@ impl MemoryHierarchy {
         self.private[0].len() + usize::from(self.shared.is_some())
     }
 
+    /// Returns whether memory says how long it hands over other lines before the one that was asked for.
+    pub(super) fn queues(&self) -> bool {
+        matches!(self.memory, Memory::Limited(_)) && self.mesh.is_none()
+    }
+
+    /// Returns that part of the latency of an access that was found at a level.
+    #[inline]
+    pub(super) fn queued_ps(&self, level: usize, latency_ps: u64) -> u64 {
+        match level == self.levels() && self.queues() {
+            true => latency_ps - self.memory_latency_ps,
+            false => 0,
+        }
+    }
+
     /// Returns the load-to-use latency of the nearest level, which the pipeline hides.
     pub fn nearest_latency_ps(&self) -> u64 {
         self.private[0].first().or(self.shared.as_ref()).map_or(0, |cache| cache.latency_ps)

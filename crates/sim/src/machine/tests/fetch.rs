@@ -96,6 +96,17 @@ fn a_line_that_the_cache_for_instructions_has_not_costs_its_part_of_the_latency(
     let spec = changed(spec, |spec| fetch(spec).ahead = 1);
     let part = cycles_of_block(&spec, "fetch", 1024, 64) / cycles_of_block(&spec, "elapsed", 1024, 64);
     assert!(part > 0.6, "{part} of the time");
+    let lines = cycles_of_block(&spec, "fetch.lines", 1024, 64);
+    assert_eq!(lines, cycles_of_block(&spec, "fetch", 1024, 64), "all of them are translated at once");
+}
+
+#[test]
+fn lines_of_pages_that_the_first_tlb_for_instructions_has_not_wait_for_the_second() {
+    let spec = changed(with_known_branches(), |spec| fetch(spec).ahead = 1);
+    // A line of each page, in other sets of the caches for each.
+    let part = |part| cycles_of_block(&spec, part, 256, PAGE + 64);
+    // The second TLB takes 7 cycles more, for two lines at once, of which one is dispatched in the last of them.
+    assert_eq!(["elapsed", "fetch", "fetch.translation", "fetch.lines"].map(part), [3.5, 3.0, 3.0, 0.0]);
 }
 
 #[test]

@@ -61,8 +61,19 @@ pub mod time {
     pub const COMPUTE_DEPENDENCES: Name = ps("compute.dependences");
     /// Of the time for memory, the wait for lines that come from DRAM.
     pub const MEMORY_DRAM: Name = ps("memory.dram");
+    /// Of the time for memory, the wait until DRAM has handed over the lines before.
+    pub const MEMORY_BANDWIDTH: Name = ps("memory.bandwidth");
     /// Of the time for memory, the wait for room in the store buffer.
     pub const MEMORY_STORES: Name = ps("memory.stores");
+
+    /// Of the time for walks, the wait for translations that a farther level of the TLB has.
+    pub const WALK_TLB: Name = ps("walk.tlb");
+    /// The rest of the time for walks, which read page tables.
+    pub const WALK_TABLES: Name = ps("walk.tables");
+    /// Of the time for instruction fetch, the wait for the translation of a line: a farther level of the TLB, or a walk.
+    pub const FETCH_TRANSLATION: Name = ps("fetch.translation");
+    /// The rest of the time for instruction fetch: lines that the first cache for instructions does not have.
+    pub const FETCH_LINES: Name = ps("fetch.lines");
 
     /// Returns the name of the part of the time for memory in which cores waited for lines that a cache has, level 1 nearest the core. A
     /// line that the nearest cache has asked for, and not got, counts as its own.

@@ -1,14 +1,15 @@
 //! What the cycles of a core are charged to.
 
-use super::state::{Charged, LEVELS};
+use super::state::{Charged, Finer};
 
 /// The cycles in which nothing was dispatched, until the next instruction retires.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stopped {
     /// Those of a misprediction.
     pub(super) branch: u64,
-    /// Those in which a line of instructions was not there.
+    /// Those in which a line of instructions was not there, and of these, those of its translation.
     pub(super) fetch: u64,
+    pub(super) translation: u64,
     /// Those in which the store buffer was full.
     pub(super) stores: u64,
 }
@@ -16,8 +17,12 @@ pub(super) struct Stopped {
 /// The cycles that a load waited for beyond a hit, and where it found its data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waited {
+    /// Those of its translation, and of these, those of a farther level of the TLB.
     pub(super) walk: u64,
+    pub(super) tlb: u64,
+    /// Those of its data, and of these, those in which memory was handing over other lines.
     pub(super) miss: u64,
+    pub(super) queue: u64,
     pub(super) level: usize,
 }
 
@@ -29,8 +34,7 @@ pub(super) struct Charges {
     fetch: u64,
     walk: u64,
     memory: u64,
-    /// Of those of memory, by the place where a load found its data.
-    levels: [u64; LEVELS],
+    finer: Finer,
     /// The slots of dispatch in the cycles of computing.
     slots: u64,
     /// The slots of dispatch that have been taken, and not been charged.
@@ -56,13 +60,16 @@ impl Charges {
     pub(super) fn charge(&mut self, advance: u64, stopped: Stopped, waited: Waited, width: u32) {
         let branch = advance.min(stopped.branch);
         let fetch = (advance - branch).min(stopped.fetch);
+        self.finer.translation += share(fetch, stopped.translation, stopped.fetch);
         let rest = advance - branch - fetch;
         // Others may have hidden a part of what the load took beyond a hit: the rest is divided as the whole.
         let load = rest.min(waited.walk + waited.miss);
         let walk = share(load, waited.walk, waited.walk + waited.miss);
         // A store buffer that is full waits for lines.
         let stores = (rest - load).min(stopped.stores);
-        self.levels[waited.level] += load - walk;
+        self.finer.tlb += share(walk, waited.tlb, waited.walk);
+        self.finer.queue += share(load - walk, waited.queue, waited.miss);
+        self.finer.levels[waited.level] += load - walk;
         let compute = rest - load - stores;
         self.branch += branch;
         self.fetch += fetch;
@@ -92,13 +99,20 @@ impl Charges {
             walk_ps: ps(self.walk),
             memory_ps: ps(self.memory),
             width_ps: ps(self.slots) / u64::from(width),
-            levels_ps: self.levels.map(ps),
+            finer: self.finer.map(ps),
         }
+    }
+}
+
+impl Finer {
+    fn map(&self, of: impl Fn(u64) -> u64) -> Self {
+        let Self { tlb, translation, queue, levels } = *self;
+        Self { tlb: of(tlb), translation: of(translation), queue: of(queue), levels: levels.map(of) }
     }
 }
 
 /// Returns `wait * part / whole`, rounded down; 0 of nothing.
 #[inline]
-fn share(wait: u64, part: u64, whole: u64) -> u64 {
+pub(super) fn share(wait: u64, part: u64, whole: u64) -> u64 {
     if part == 0 { 0 } else { (u128::from(wait) * u128::from(part) / u128::from(whole)) as u64 }
 }

@@ -57,6 +57,7 @@ use self::state::Design;
 use crate::metrics::Rows;
 use crate::metrics::names::time;
 use crate::spec::settings::{DataflowSpec, MachineSpec};
+use crate::time::cache::MemoryHierarchy;
 
 /// The pipelines of all cores, and the blocks of the program.
 #[derive(Debug)]
@@ -66,6 +67,8 @@ pub(super) struct Dataflow {
     cycle_ps: u64,
     are_dependences_followed: bool,
     fetches: bool,
+    /// Whether memory says how long it hands over other lines.
+    queues: bool,
     /// The number of caches.
     caches: usize,
     /// The cycles that the front end takes to bring instructions from another place.
@@ -85,18 +88,20 @@ pub(super) struct Reference {
     pub(super) level: usize,
     /// When the address was translated.
     pub(super) translated_ps: u64,
-    /// When the data of a load is there.
+    /// When the data of a load is there, and how long of this memory handed over other lines.
     pub(super) done_ps: u64,
+    pub(super) queued_ps: u64,
 }
 
 impl Dataflow {
-    /// Creates the pipelines of a machine's cores. A load that hits in the nearest cache takes `nearest_ps`.
-    pub(super) fn new(machine: &MachineSpec, spec: &DataflowSpec, nearest_ps: u64) -> Self {
+    /// Creates the pipelines of a machine's cores, which load from its memory.
+    pub(super) fn new(machine: &MachineSpec, spec: &DataflowSpec, memory: &MemoryHierarchy) -> Self {
         let core = &machine.core;
         let ahead = machine.translation.fetch.as_ref().map(|fetch| fetch.ahead);
-        let design = Design::new(core, spec, nearest_ps, ahead.unwrap_or(1) as usize);
+        let design = Design::new(core, spec, memory.nearest_latency_ps(), ahead.unwrap_or(1) as usize);
         Self {
             fetches: ahead.is_some(),
+            queues: memory.queues(),
             caches: machine.hierarchy.caches.len(),
             refill: spec.misprediction.into(),
             system: u32::try_from(machine.kernel.system_call_ps / core.cycle_ps).unwrap_or(u32::MAX),
@@ -153,25 +158,37 @@ impl Dataflow {
         self.refill * self.cycle_ps
     }
 
-    /// Adds the time that only cores have which execute instructions to the rows.
-    pub(super) fn rows(&self, rows: &mut Rows) {
+    /// Adds the time that only cores have which execute instructions to the rows. All cores' walks took so long.
+    pub(super) fn rows(&self, rows: &mut Rows, walk_ps: u64) {
         let total =
             |part: fn(Charged) -> u64| (0..self.cores.len()).map(|core| part(self.charged(core))).sum();
         rows.sum(time::BRANCH, total(|charged| charged.branch_ps));
         if self.fetches {
-            rows.sum(time::FETCH, total(|charged| charged.fetch_ps));
+            let fetch_ps = total(|charged| charged.fetch_ps);
+            let translation_ps = total(|charged| charged.finer.translation);
+            rows.sum(time::FETCH, fetch_ps);
+            rows.sum(time::FETCH_TRANSLATION, translation_ps);
+            rows.sum(time::FETCH_LINES, fetch_ps - translation_ps);
         }
+        let tlb_ps = total(|charged| charged.finer.tlb);
+        rows.sum(time::WALK_TLB, tlb_ps);
+        rows.sum(time::WALK_TABLES, walk_ps - tlb_ps);
         let width_ps = total(|charged| charged.width_ps);
         rows.sum(time::COMPUTE_WIDTH, width_ps);
         rows.sum(time::COMPUTE_DEPENDENCES, total(|charged| charged.compute_ps) - width_ps);
         let mut stores_ps = total(|charged| charged.memory_ps);
-        for level in 0..=self.caches {
-            let ps = (0..self.cores.len()).map(|core| self.charged(core).levels_ps[level]).sum();
+        let mut of_level = |level: usize| {
+            let ps = (0..self.cores.len()).map(|core| self.charged(core).finer.levels[level]).sum::<u64>();
             stores_ps -= ps;
-            rows.sum(
-                if level < self.caches { time::memory_of_cache(level + 1) } else { time::MEMORY_DRAM },
-                ps,
-            );
+            ps
+        };
+        for level in 0..self.caches {
+            rows.sum(time::memory_of_cache(level + 1), of_level(level));
+        }
+        let (dram_ps, queue_ps) = (of_level(self.caches), total(|charged| charged.finer.queue));
+        rows.sum(time::MEMORY_DRAM, dram_ps - queue_ps);
+        if self.queues {
+            rows.sum(time::MEMORY_BANDWIDTH, queue_ps);
         }
         rows.sum(time::MEMORY_STORES, stores_ps);
     }
@@ -182,10 +199,16 @@ impl Dataflow {
         self.cores[core].fetch() * self.cycle_ps
     }
 
-    /// Notes when the line that a core fetched last is there.
+    /// Notes when the address of the line that a core fetched last had been translated, and when the line is there.
     #[inline]
-    pub(super) fn fetched(&mut self, core: usize, at_ps: u64) {
-        self.cores[core].fetched(at_ps.div_ceil(self.cycle_ps));
+    pub(super) fn fetched(&mut self, core: usize, translated_ps: u64, at_ps: u64) {
+        let [translated, there] = [translated_ps, at_ps].map(|ps| ps.div_ceil(self.cycle_ps));
+        self.cores[core].fetched(translated, there);
+    }
+
+    /// Notes how long a farther level of the TLB takes to translate the address of the access that a core issued last.
+    pub(super) fn translated_by_tlb(&mut self, core: usize, ps: u64) {
+        self.cores[core].translated_by_tlb(ps.div_ceil(self.cycle_ps));
     }
 
     /// Goes on to the instruction that makes the next access; returns when the access is issued.

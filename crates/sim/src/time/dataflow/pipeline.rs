@@ -122,10 +122,20 @@ impl Pipeline {
         asked
     }
 
-    /// Lets the instructions that follow wait for the line that was asked for last.
+    /// Lets the instructions that follow wait for the line that was asked for last, which had its translation at a time.
     #[inline]
-    pub(super) fn fetched(&mut self, there: u64) {
-        self.front.lines.there = self.front.lines.there.max(there);
+    pub(super) fn fetched(&mut self, translated: u64, there: u64) {
+        let lines = &mut self.front.lines;
+        if there > lines.there {
+            lines.there = there;
+            let since = |cycle: u64| cycle.saturating_sub(lines.asked);
+            (lines.translation, lines.waited) = (since(translated), since(there));
+        }
+    }
+
+    /// Notes that a farther level of the TLB takes so many cycles to translate the address of the access that was issued last.
+    pub(super) fn translated_by_tlb(&mut self, cycles: u64) {
+        self.place.tlb = cycles;
     }
 
     /// The front end goes from the end of a block, which was done at a time, to the next one.
@@ -173,8 +183,8 @@ impl Pipeline {
         if making.store {
             self.compute(plan, operation, dispatched);
         }
-        self.place.issued = self.execution.begin(unit, ready, 1);
-        self.place.issued
+        let issued = self.execution.begin(unit, ready, 1);
+        self.issue_at(issued)
     }
 
     /// Completes the instructions of the block before one, all of whose accesses have been made.
@@ -194,16 +204,22 @@ impl Pipeline {
         self.place.making = None;
         let dispatched = self.take_dispatch(true, false);
         self.current = Current { dispatched: Some(dispatched), ..Current::default() };
-        self.place.issued = self.execution.units.take(Unit::LOAD, dispatched + 1, 1);
-        self.place.issued
+        let issued = self.execution.units.take(Unit::LOAD, dispatched + 1, 1);
+        self.issue_at(issued)
+    }
+
+    #[inline]
+    fn issue_at(&mut self, issued: u64) -> u64 {
+        (self.place.issued, self.place.tlb) = (issued, 0);
+        issued
     }
 
     /// Issues a further part of the access that was issued last: it waits for another turn of the unit.
     pub(super) fn issue_part(&mut self) -> u64 {
         let is_store = self.place.making.is_some_and(|making| making.store);
         let unit = if is_store { Unit::STORE } else { Unit::LOAD };
-        self.place.issued = self.execution.units.take(unit, self.place.issued, 1);
-        self.place.issued
+        let issued = self.execution.units.take(unit, self.place.issued, 1);
+        self.issue_at(issued)
     }
 
     /// Takes the entry of the plan that makes the next access.
@@ -242,7 +258,8 @@ impl Pipeline {
         if reference.write {
             self.complete_store(reference.addr, translation, waited);
         } else {
-            self.complete_load(reference, translation, waited);
+            let queue = cycles(reference.queued_ps);
+            self.complete_load(reference, translation, waited, queue);
         }
         if self.place.making.is_none() {
             let Current { loaded, stored, waited, .. } = self.current;
@@ -252,30 +269,34 @@ impl Pipeline {
     }
 
     fn complete_store(&mut self, addr: u64, translation: u64, waited: u64) {
-        let issued = self.place.issued;
+        let Place { issued, tlb, .. } = self.place;
         let data = self.current.computed.unwrap_or(issued);
         self.execution.forwarding.store(addr, data);
-        let Current { stored, owned, waited: Waited { walk, .. }, .. } = &mut self.current;
+        let Current { stored, owned, waited: own, .. } = &mut self.current;
         *stored = data.max(issued + translation + 1).max(*stored);
         *owned = (issued + waited).max(*owned);
-        *walk = translation.max(*walk);
+        if translation > own.walk {
+            (own.walk, own.tlb) = (translation, tlb.min(translation));
+        }
     }
 
-    fn complete_load(&mut self, reference: &Reference, translation: u64, waited: u64) {
+    fn complete_load(&mut self, reference: &Reference, translation: u64, waited: u64, queue: u64) {
+        let Place { issued, tlb, .. } = self.place;
         let addr = reference.addr;
-        let translated = self.place.issued + translation;
-        let mut done = self.place.issued + waited;
-        let mut missed = waited.saturating_sub(self.design.nearest + translation);
+        let translated = issued + translation;
+        let mut done = issued + waited;
+        let mut miss = waited.saturating_sub(self.design.nearest + translation);
         if let Some(ready) = self.execution.forwarding.find(addr, translated) {
             let repeats = self.execution.forwarding.repeats(self.instruction(), addr);
             let is_foreseen = repeats || self.place.making.is_some_and(|making| making.on_stack);
             let latency = if is_foreseen { FORESEEN } else { FORWARDED };
-            (done, missed) = (ready.max(translated) + latency, 0);
+            (done, miss) = (ready.max(translated) + latency, 0);
         }
         if done >= self.current.loaded {
             let level = reference.level.min(LEVELS - 1);
             self.current.loaded = done;
-            self.current.waited = Waited { walk: translation, miss: missed, level };
+            let (tlb, queue) = (tlb.min(translation), queue.min(miss));
+            self.current.waited = Waited { walk: translation, tlb, miss, queue, level };
         }
     }
 

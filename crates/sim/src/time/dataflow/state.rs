@@ -1,6 +1,6 @@
 //! What the pipeline of a core has, and what it is about.
 
-use super::charges::{Stopped, Waited};
+use super::charges::{Stopped, Waited, share};
 use super::forwarding::Forwarding;
 use super::order::{InOrder, Ring};
 use super::plan::Making;
@@ -44,8 +44,21 @@ pub(in crate::time) struct Charged {
     pub(in crate::time) memory_ps: u64,
     /// Of computing, what instructions take that are dispatched as fast as the core can.
     pub(super) width_ps: u64,
+    /// In picoseconds.
+    pub(super) finer: Finer,
+}
+
+/// Parts of the cycles of walks, fetch and memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Finer {
+    /// Of walks, what a farther level of the TLB took.
+    pub(super) tlb: u64,
+    /// Of fetch, what the translation of lines took.
+    pub(super) translation: u64,
+    /// Of memory, what memory took to hand over other lines.
+    pub(super) queue: u64,
     /// Of memory, by the place where loads found their data; the rest waited for stores to leave.
-    pub(super) levels_ps: [u64; LEVELS],
+    pub(super) levels: [u64; LEVELS],
 }
 
 /// The instruction that is under execution.
@@ -82,8 +95,10 @@ pub(super) struct Lines {
     pub(super) asked: u64,
     /// By line, when the instructions before it had been dispatched.
     pub(super) dispatched: Ring,
-    /// When the last one that is needed is there.
+    /// When the last one that is needed is there, and the cycles of its translation and of all beyond a hit.
     pub(super) there: u64,
+    pub(super) translation: u64,
+    pub(super) waited: u64,
 }
 
 /// The execution of instructions, in any order.
@@ -118,6 +133,8 @@ pub(super) struct Place {
     /// The access that was issued last, if it is one of the plan's, and when.
     pub(super) making: Option<Making>,
     pub(super) issued: u64,
+    /// The cycles in which a farther level of the TLB translated its address.
+    pub(super) tlb: u64,
     /// When the last instruction was done.
     pub(super) done: u64,
     /// Bytes of repetitions that have not taken a slot of dispatch yet.
@@ -126,7 +143,8 @@ pub(super) struct Place {
 
 impl Front {
     pub(super) fn new(design: &Design) -> Self {
-        let lines = Lines { asked: 0, dispatched: Ring::new(design.ahead), there: 0 };
+        let lines =
+            Lines { asked: 0, dispatched: Ring::new(design.ahead), there: 0, translation: 0, waited: 0 };
         Self {
             dispatch: InOrder::default(),
             targets: Targets::new(),
@@ -144,7 +162,9 @@ impl Front {
         if self.lines.there <= from {
             return from;
         }
-        self.stopped.fetch += self.lines.there - from;
+        let stopped = self.lines.there - from;
+        self.stopped.fetch += stopped;
+        self.stopped.translation += share(stopped, self.lines.translation, self.lines.waited);
         self.lines.there
     }
 }

@@ -19,7 +19,7 @@ impl IntervalClock {
         if let Some(dataflow) = &mut self.dataflow {
             let translated_ps = self.cores[core].translated_ps;
             let latency_ps = self.memory.fetch(core, addr, translated_ps);
-            dataflow.fetched(core, translated_ps + latency_ps);
+            dataflow.fetched(core, translated_ps, translated_ps + latency_ps);
         }
     }
 
@@ -43,6 +43,7 @@ impl IntervalClock {
     ) {
         let Some(dataflow) = &mut self.dataflow else { return };
         let instruction = dataflow.instruction(core);
+        let queued_ps = self.memory.queued_ps(level, latency_ps);
         let latency_ps = self.memory.follow(core, &Found { instruction, addr, at_ps, level, latency_ps });
         let clock = &mut self.cores[core];
         let mut ready_ps = clock.translated_ps;
@@ -50,6 +51,7 @@ impl IntervalClock {
             ready_ps = clock.registers.take(ready_ps, |start_ps| start_ps + latency_ps);
         }
         let (translated_ps, done_ps) = (clock.translated_ps, ready_ps + latency_ps);
-        dataflow.complete(core, &Reference { addr: addr.0, write, level, translated_ps, done_ps });
+        let reference = Reference { addr: addr.0, write, level, translated_ps, done_ps, queued_ps };
+        dataflow.complete(core, &reference);
     }
 }

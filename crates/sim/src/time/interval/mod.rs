@@ -81,7 +81,7 @@ impl Clock for IntervalClock {
         let mut clock = Self {
             cores: vec![CoreClock::new(spec); spec.core.count as usize],
             design: Latencies::new(spec, memory.nearest_latency_ps()),
-            dataflow: dataflow.map(|own| Dataflow::new(spec, own, memory.nearest_latency_ps())),
+            dataflow: dataflow.map(|own| Dataflow::new(spec, own, &memory)),
             memory,
             swap: spec.paging.swap.kind.build(),
             kernel: KernelTime::new(spec),
@@ -101,7 +101,7 @@ impl Clock for IntervalClock {
         rows.sum(time::MEMORY, total(|clock| clock.spent.memory_ps));
         rows.sum(time::FAULT, total(|clock| clock.spent.fault_ps));
         if let Some(dataflow) = &self.dataflow {
-            dataflow.rows(rows);
+            dataflow.rows(rows, total(|clock| clock.spent.walk_ps));
         }
         self.kernel.rows(rows);
         self.memory.rows(rows);
@@ -228,7 +228,11 @@ impl CoreTime for IntervalClock {
 
     #[inline]
     fn tlb_hit(&mut self, core: usize, level: usize) {
-        self.cores[core].translated_ps += self.design.tlb_ps[level];
+        let ps = self.design.tlb_ps[level];
+        self.cores[core].translated_ps += ps;
+        if let Some(dataflow) = &mut self.dataflow {
+            dataflow.translated_by_tlb(core, ps);
+        }
     }
 
     #[inline(always)]

@@ -208,7 +208,7 @@ impl Dataflow {
 
     /// Notes how long a farther level of the TLB takes to translate the address of the access that a core issued last.
     pub(super) fn translated_by_tlb(&mut self, core: usize, ps: u64) {
-        self.cores[core].translated_by_tlb(ps.div_ceil(self.cycle_ps));
+        self.cores[core].place.tlb = ps.div_ceil(self.cycle_ps);
     }
 
     /// Goes on to the instruction that makes the next access; returns when the access is issued.

@@ -133,11 +133,6 @@ impl Pipeline {
         }
     }
 
-    /// Notes that a farther level of the TLB takes so many cycles to translate the address of the access that was issued last.
-    pub(super) fn translated_by_tlb(&mut self, cycles: u64) {
-        self.place.tlb = cycles;
-    }
-
     /// The front end goes from the end of a block, which was done at a time, to the next one.
     fn follow(&mut self, ended: &Plan, next: u64, done: u64) {
         let fetched = self.front.targets.follow(ended.flow(), ended.branch(), ended.end, next);
@@ -184,7 +179,7 @@ impl Pipeline {
             self.compute(plan, operation, dispatched);
         }
         let issued = self.execution.begin(unit, ready, 1);
-        self.issue_at(issued)
+        self.place.issue(issued)
     }
 
     /// Completes the instructions of the block before one, all of whose accesses have been made.
@@ -205,13 +200,7 @@ impl Pipeline {
         let dispatched = self.take_dispatch(true, false);
         self.current = Current { dispatched: Some(dispatched), ..Current::default() };
         let issued = self.execution.units.take(Unit::LOAD, dispatched + 1, 1);
-        self.issue_at(issued)
-    }
-
-    #[inline]
-    fn issue_at(&mut self, issued: u64) -> u64 {
-        (self.place.issued, self.place.tlb) = (issued, 0);
-        issued
+        self.place.issue(issued)
     }
 
     /// Issues a further part of the access that was issued last: it waits for another turn of the unit.
@@ -219,7 +208,7 @@ impl Pipeline {
         let is_store = self.place.making.is_some_and(|making| making.store);
         let unit = if is_store { Unit::STORE } else { Unit::LOAD };
         let issued = self.execution.units.take(unit, self.place.issued, 1);
-        self.issue_at(issued)
+        self.place.issue(issued)
     }
 
     /// Takes the entry of the plan that makes the next access.

@@ -141,6 +141,15 @@ pub(super) struct Place {
     pub(super) repeated_bytes: u32,
 }
 
+impl Place {
+    /// Notes when an access is issued; returns that.
+    #[inline]
+    pub(super) fn issue(&mut self, issued: u64) -> u64 {
+        (self.issued, self.tlb) = (issued, 0);
+        issued
+    }
+}
+
 impl Front {
     pub(super) fn new(design: &Design) -> Self {
         let lines =

@@ -212,7 +212,7 @@ impl MemoryHierarchy {
                 MemoryReference::Fetch => {}
             }
             if hit {
-                // Most hit in the first one.
+                // Most hit in the first cache, where there is nothing to fill.
                 let is_last = at + 1 == levels;
                 let latency = if is_last { self.hit_latency_ps(core, line, at) } else { cache.latency_ps };
                 if at > first {

@@ -97,7 +97,7 @@ fn a_line_that_the_cache_for_instructions_has_not_costs_its_part_of_the_latency(
     let part = cycles_of_block(&spec, "fetch", 1024, 64) / cycles_of_block(&spec, "elapsed", 1024, 64);
     assert!(part > 0.6, "{part} of the time");
     let lines = cycles_of_block(&spec, "fetch.lines", 1024, 64);
-    assert_eq!(lines, cycles_of_block(&spec, "fetch", 1024, 64), "all of them are translated at once");
+    assert_eq!(lines, cycles_of_block(&spec, "fetch", 1024, 64), "the first TLB has all translations");
 }
 
 #[test]

@@ -33,10 +33,10 @@ fn a_chain_waits_for_no_other_line_and_loads_at_once_wait_for_each_other() {
     let cycles = |part, code| cycles_of_part(part, &spec, bytes, code, load);
     assert_eq!(cycles("memory.bandwidth", CHASE), 0.0);
     assert!(cycles("memory.dram", CHASE) > 450.0);
-    let slow = changed(spec.clone(), |spec| spec.hierarchy.memory.latency_ps = 20 * spec.core.cycle_ps);
+    let near = changed(spec.clone(), |spec| spec.hierarchy.memory.latency_ps = 20 * spec.core.cycle_ps);
     let (all, queue) = (
-        cycles_of_loop(&slow, bytes, LOADS, load),
-        cycles_of_part("memory.bandwidth", &slow, bytes, LOADS, load),
+        cycles_of_loop(&near, bytes, LOADS, load),
+        cycles_of_part("memory.bandwidth", &near, bytes, LOADS, load),
     );
     assert_near(all, 20.0, "a line");
     assert!(queue > 0.0 && queue < all, "{queue} of {all} cycles");

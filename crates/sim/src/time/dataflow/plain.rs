@@ -11,12 +11,12 @@ impl Pipeline {
     #[inline]
     pub(super) fn execute_plain(&mut self, plan: &Plan, end: usize) {
         match self.design.spec.is_in_order {
-            true => self.execute_in_order::<true>(plan, end),
-            false => self.execute_in_order::<false>(plan, end),
+            true => self.execute_run::<true>(plan, end),
+            false => self.execute_run::<false>(plan, end),
         }
     }
 
-    fn execute_in_order<const IS_IN_ORDER: bool>(&mut self, plan: &Plan, end: usize) {
+    fn execute_run<const IS_IN_ORDER: bool>(&mut self, plan: &Plan, end: usize) {
         let Self { design, front, execution, back, place, charges, .. } = self;
         let (width, retire_width) = (design.width, design.spec.retire_width);
         let (mut dispatch, mut retire, mut begun) = (front.dispatch, back.retire, execution.begun);

@@ -30,7 +30,7 @@ struct Entry {
     useful: u8,
 }
 
-/// By table, its history folded to the bits of an index or of a tag, which are fewer.
+/// By table, its history, folded to as few bits as an index or a tag has.
 #[derive(Clone, Debug, Default)]
 struct Folded<const BITS: u32>([u16; LANES]);
 
@@ -46,9 +46,10 @@ impl<const BITS: u32> Folded<BITS> {
         bits
     };
 
-    /// Takes in the newest branch, and drops the one that is now too old, of which a table has all bits or none.
+    /// Takes in the newest branch, and drops the one that is now too old for a table: all bits of its lane in `oldest` are set if that
+    /// branch was taken.
     ///
-    /// Not inlined: a compiler that sees how `oldest` is made takes the vectors apart.
+    /// Not inlined: where the compiler sees how `oldest` is made, it computes lane by lane.
     #[inline(never)]
     fn push(&mut self, newest: u16, oldest: &[u16; LANES]) {
         for (lane, value) in self.0.iter_mut().enumerate() {

@@ -38,9 +38,9 @@ impl<M: PersistentMemory> FileSystem<M> {
         if self.inode(ino)?.links() == 0 { self.reclaim(ino) } else { Ok(()) }
     }
 
-    /// Whether there are files without a name, which programs have open.
-    pub(crate) fn has_nameless(&self) -> bool {
-        Ino(self.store.root_word(root::ORPHANS)) != Ino::NONE
+    /// The file that lost its last name latest, of those that programs have open.
+    pub(crate) fn newest_nameless(&self) -> Option<Ino> {
+        Some(Ino(self.store.root_word(root::ORPHANS))).filter(|ino| *ino != Ino::NONE)
     }
 
     /// Whether exactly one handle of a file is open.

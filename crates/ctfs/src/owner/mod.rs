@@ -16,6 +16,7 @@ mod known;
 mod leases;
 mod mount;
 mod mounted;
+mod room;
 mod service;
 mod syncer;
 

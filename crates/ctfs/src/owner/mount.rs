@@ -16,6 +16,7 @@ use crate::owner::fuse::{MOST_BYTES, Session};
 use crate::owner::known::Known;
 use crate::owner::leases::{self, LeaseTable, Left};
 use crate::owner::mounted::{Later, Mounted, sooner_or_later};
+use crate::owner::room::Room;
 use crate::owner::service::{self, Service};
 use crate::owner::syncer::Syncer;
 
@@ -139,6 +140,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
         known: known.clone(),
         later,
         forgetting: Arc::default(),
+        room: Room::new(Session::threads() - 1),
         syncer,
         // What can only be read is asked of the kernel.
         is_over: Arc::new(AtomicBool::new(!is_served)),

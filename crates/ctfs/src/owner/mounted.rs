@@ -4,7 +4,7 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -20,12 +20,11 @@ use crate::memory::mapped::Mapped;
 use crate::owner::kernel::Requester;
 use crate::owner::known::{ATTRIBUTES, Known, PAGES};
 use crate::owner::leases::LeaseTable;
+use crate::owner::room::Room;
 use crate::owner::syncer::{Answer, Syncer};
 
 /// How long work that no request waits for is put off where a client was stopped in the middle of a copy.
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
-/// How long a request that finds no room waits for removed files to give theirs back.
-const FORGETTING_TAKES: Duration = Duration::from_millis(50);
 /// How long the kernel may keep what the owner told it. Only the owner changes the store.
 pub(crate) const KEPT: Duration = Duration::from_secs(3_600);
 
@@ -38,6 +37,8 @@ pub(crate) struct Mounted {
     pub(crate) later: mpsc::Sender<Later>,
     /// Files whose pages the kernel is about to forget, as a client got a lease.
     pub(crate) forgetting: Arc<AtomicUsize>,
+    /// How requests that find no room wait for it.
+    pub(crate) room: Room,
     /// Where `fsync` has something to do.
     pub(crate) syncer: Option<Syncer>,
     /// The mount has ended: no process may use the store any more.
@@ -111,19 +112,9 @@ impl Mounted {
         })
     }
 
-    /// Does something again that has found no room, while there are files without a name: a program that has removed a file has its room,
-    /// but the kernel says later that it is closed and forgotten.
-    pub(crate) fn waiting_for_room<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
-        let mut done = act();
-        let begun = Instant::now();
-        while matches!(done, Err(Errno::NOSPC)) && begun.elapsed() < FORGETTING_TAKES {
-            if !self.read().has_nameless() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-            done = act();
-        }
-        done
+    /// Does something again that has found no room, while removed files may still give theirs back.
+    pub(crate) fn waiting_for_room<T>(&self, act: impl FnMut() -> Result<T>) -> Result<T> {
+        self.room.wait_for(act, || self.read().newest_nameless())
     }
 
     /// Whether the store has failed: whatever is asked for is answered with `EIO` then.

@@ -29,6 +29,11 @@ impl Notify for Notifier {
 pub(crate) struct Session(BackgroundSession);
 
 impl Session {
+    /// Threads that serve requests. Reads go on beside each other, and a request that waits for room needs another thread to give it.
+    pub(crate) fn threads() -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from).clamp(2, MOST_THREADS)
+    }
+
     /// Mounts a file system at a folder.
     ///
     /// # Errors
@@ -56,9 +61,7 @@ impl Session {
             (is_read_only, MountOption::RO),
         ];
         config.mount_options.extend(flags.into_iter().filter(|(is_on, _)| *is_on).map(|(_, option)| option));
-        // Reads go on beside each other.
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-        config.n_threads = Some(threads);
+        config.n_threads = Some(Self::threads());
         config.acl = if rules.allow_other { SessionACL::All } else { SessionACL::Owner };
         fuser::spawn_mount(mounted, at, &config).map(Self)
     }

@@ -8,6 +8,7 @@ use crate::memory::gate::Gate;
 use crate::memory::survives::Survives;
 use crate::owner::leases::LeaseTable;
 use crate::owner::mounted::Later;
+use crate::owner::room::Room;
 
 const OPENS: i32 = libc::O_RDWR | libc::O_CREAT;
 const ROOT: Requester = Requester { owner: Owner { uid: 0, gid: 0 }, process: 1 };
@@ -32,6 +33,7 @@ impl Asked {
             known: Arc::default(),
             later,
             forgetting: Arc::default(),
+            room: Room::new(1),
             syncer: None,
             is_over: Arc::default(),
             has_clients: true,

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use pagewalk_trace::{Access, Batch, Event, Executed, Mark, Sink};
+use pagewalk_trace::{Access, Batch, Event, Executed, Mark, Sink, ThreadId};
 use pagewalk_vm::addr::VirtAddr;
 
 use crate::code::{Site, Text};
@@ -46,6 +46,7 @@ pub(crate) struct Emitter<'a> {
     segment: Segment,
     /// The program's code, if the executed blocks are of interest.
     text: Option<Box<Text>>,
+    threads: Threads,
     /// While only the pages of jobs are of interest.
     thin: Option<Box<Thin>>,
     sink: &'a mut dyn Sink,
@@ -53,6 +54,26 @@ pub(crate) struct Emitter<'a> {
 
 /// The count of instructions begins here if the executed blocks are of interest; no segment has as many.
 const WITH_BLOCKS: u64 = 1 << 63;
+
+/// Iterations of a loop that a thread takes at a time.
+const ITERATIONS: usize = 16;
+
+/// The threads that divide the work, and which of them does what follows.
+#[derive(Clone, Copy)]
+struct Threads {
+    count: u32,
+    current: u32,
+}
+
+impl Threads {
+    /// The thread that began the program alone.
+    const ONE: Self = Self { count: 1, current: 0 };
+
+    /// The name of a thread, of which the first has number 0.
+    fn id(number: u32) -> ThreadId {
+        ThreadId(number + 1)
+    }
+}
 
 /// The beginning of a segment, of which the instructions are counted: its places among the accesses, the blocks and the marks.
 #[derive(Clone, Copy, Default)]
@@ -66,7 +87,8 @@ impl<'a> Emitter<'a> {
     pub(crate) fn new(sink: &'a mut dyn Sink) -> Self {
         let mut batch = Batch::new();
         batch.accesses.resize(Batch::FULL, Access::NONE);
-        Self { batch, len: 0, instructions: 0, segment: Segment::default(), text: None, thin: None, sink }
+        let (segment, threads) = (Segment::default(), Threads::ONE);
+        Self { batch, len: 0, instructions: 0, segment, text: None, threads, thin: None, sink }
     }
 
     /// Lets the executed blocks be handed on, too.
@@ -187,6 +209,46 @@ impl<'a> Emitter<'a> {
         self.make_thin();
         let (at, blocks) = (self.len as u32, self.batch.blocks.len() as u32);
         self.batch.marks.push(Mark { at, blocks, event });
+    }
+
+    /// From here on so many threads divide the work: each piece of it ends with [`Emitter::next_thread`].
+    pub(crate) fn divide(&mut self, threads: u32) {
+        self.threads.count = threads;
+    }
+
+    /// What follows is a piece of the work of the next thread, in turn.
+    #[inline(always)]
+    pub(crate) fn next_thread(&mut self) {
+        if self.threads.count > 1 {
+            self.switch_thread((self.threads.current + 1) % self.threads.count);
+        }
+    }
+
+    /// An iteration of a loop begins that is divided: threads take so many at a time.
+    #[inline(always)]
+    pub(crate) fn iteration(&mut self, number: usize) {
+        if number.is_multiple_of(ITERATIONS) {
+            self.next_thread();
+        }
+    }
+
+    /// The work is done: all threads end but the first, which goes on alone.
+    pub(crate) fn join(&mut self) {
+        if self.threads.current != 0 {
+            self.switch_thread(0);
+        }
+        for number in 1..self.threads.count {
+            self.mark(Event::ThreadEnd(Threads::id(number)));
+        }
+        self.threads = Threads::ONE;
+    }
+
+    #[inline(never)]
+    fn switch_thread(&mut self, number: u32) {
+        self.threads.current = number;
+        self.end_segment();
+        self.mark(Event::Thread(Threads::id(number)));
+        self.begin_segment();
     }
 
     /// From here on of each job only the first access and the first store to each page are handed on: neither that
@@ -387,6 +449,45 @@ mod tests {
         let stack = |at| (at, ThreadStack(Default::default()));
         let thin = [(0, Instructions(0)), stack(3), stack(6)];
         assert_eq!(marks, [&thin[..], &[(0, begin.clone()), (0, Instructions(7)), (2, JobEnd)]].concat());
+    }
+
+    #[test]
+    fn threads_take_turns_and_have_their_own_instructions() {
+        let (mut marks, mut accesses) = (Vec::new(), 0);
+        let mut sink = |batch: &mut Batch| {
+            marks.extend(batch.marks.iter().map(|mark| (accesses + mark.at, mark.event.clone())));
+            accesses += batch.accesses.len() as u32;
+            ControlFlow::Continue(())
+        };
+        let mut out = Emitter::new(&mut sink);
+        let iterate = |out: &mut Emitter<'_>, iterations: usize| {
+            for number in 0..iterations {
+                out.iteration(number);
+                out.work(3);
+                out.load(VirtAddr(0x1000), 8).unwrap();
+            }
+        };
+        iterate(&mut out, 5);
+        out.divide(2);
+        iterate(&mut out, ITERATIONS + 2);
+        out.next_thread();
+        out.next_thread();
+        out.join();
+        out.finish().unwrap();
+        use Event::{Instructions, Thread, ThreadEnd};
+        let [one, other] = [0, 1].map(Threads::id);
+        let divided = 5 + ITERATIONS as u32;
+        let expected = [
+            (0, Instructions(15)),
+            (5, Thread(other)),
+            (5, Instructions(3 * ITERATIONS as u64)),
+            (divided, Thread(one)),
+            (divided, Instructions(6)),
+            (divided + 2, Thread(other)),
+            (divided + 2, Thread(one)),
+            (divided + 2, ThreadEnd(other)),
+        ];
+        assert_eq!(marks, expected);
     }
 
     /// Two loads, and as many again.

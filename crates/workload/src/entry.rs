@@ -35,6 +35,16 @@ pub struct Parameter {
     pub default: &'static str,
 }
 
+impl Parameter {
+    /// The threads that divide the work of the main phase ([`Emitter::divide`](crate::emit::Emitter::divide)).
+    pub(crate) const THREADS: Self = Self {
+        name: "threads",
+        summary: "threads that divide the work of the main phase, each on a core of its own as far as there are cores",
+        kind: Kind::Count { min: 1, max: 1024 },
+        default: "1",
+    };
+}
+
 /// The values that a parameter takes; bounds are inclusive.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {

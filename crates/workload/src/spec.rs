@@ -95,11 +95,11 @@ mod tests {
         let name = |spec| parse(spec, 1).unwrap().info().name;
         assert_eq!(
             name("gups:table=64MiB,updates=4M"),
-            "gups:table=64MiB,updates=4M,pair=off,init=on,seed=1"
+            "gups:table=64MiB,updates=4M,pair=off,init=on,threads=1,seed=1"
         );
         assert_eq!(
             name("gups-paper:updates=1000k,seed=9"),
-            "gups:table=8GiB,updates=1M,pair=on,init=on,seed=9"
+            "gups:table=8GiB,updates=1M,pair=on,init=on,threads=1,seed=9"
         );
     }
 
@@ -113,7 +113,7 @@ mod tests {
         assert!(!error("firefox").contains("did you mean"));
         assert_eq!(
             error("gups:tabel=64MiB"),
-            "workload `gups` has no parameter `tabel` (did you mean `table`?); it has table, updates, pair, init, seed"
+            "workload `gups` has no parameter `tabel` (did you mean `table`?); it has table, updates, pair, init, threads, seed"
         );
         assert_eq!(
             error("gups:table=64M"),

@@ -7,7 +7,7 @@
 //!
 //! DEVIATION: a word holds its own index at first, not zero, and a write stores how many words and events came before,
 //! not the thread's number: the sum then tells which words were accessed.
-//! DEVIATION: `total` may end inside an event. With `init=off` nothing stores the first contents.
+//! DEVIATION: `total` may end inside an event. If it is too small for a pass of each thread, all events are equally short. With `init=off` nothing stores the first contents.
 
 use pagewalk_code::{Class, Register};
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
@@ -55,6 +55,7 @@ pub(crate) const ENTRY: Entry = Entry {
             kind: Kind::Choice(&["off", "on"]),
             default: "on",
         },
+        Parameter::THREADS,
     ],
     presets: &[
         Preset {
@@ -79,6 +80,9 @@ pub(crate) const ENTRY: Entry = Entry {
 /// Bytes of a word, and of a store of the loop that clears the block.
 const WORD_BYTES: u64 = 8;
 const CLEAR_BYTES: u64 = 32;
+
+/// Accesses that a thread makes before the next one has its turn.
+const TURN: u64 = 16;
 
 /// Instructions per store that clears, per access in order, and more per random number (estimated by hand from the
 /// compiled loops).
@@ -133,6 +137,7 @@ struct Sysbench {
     write: bool,
     random: bool,
     init: bool,
+    threads: u32,
     seed: u64,
 }
 
@@ -144,8 +149,14 @@ impl Sysbench {
             write: values.get("oper") == 1,
             random: values.get("access") == 1,
             init: values.get("init") == 1,
+            threads: values.get("threads") as u32,
             seed: values.seed,
         }
+    }
+
+    /// The accesses of an event: a pass, unless there are too few for one of each thread.
+    fn event(&self) -> u64 {
+        self.words.min(self.accesses.div_ceil(self.threads.into()))
     }
 
     /// The word of a random access.
@@ -174,28 +185,33 @@ impl Sysbench {
         block: VirtAddr,
         out: &mut Emitter<'_>,
     ) -> Result<u64, Stop> {
-        let (mut sum, mut done, mut event) = (0u64, 0, 0);
-        while done < self.accesses {
-            let last = (self.accesses - done).min(self.words);
-            for step in 0..last {
-                out.block(match (WRITE, RANDOM) {
-                    (false, false) => &READ,
-                    (true, false) => &self::WRITE,
-                    (false, true) => &READ_RANDOM,
-                    (true, true) => &WRITE_RANDOM,
-                })?;
-                let word = if RANDOM { self.place(done + step) } else { step };
-                let addr = block.add(word * WORD_BYTES);
-                if WRITE {
-                    out.store(addr, WORD_BYTES as u32)?;
-                } else {
-                    out.load(addr, WORD_BYTES as u32)?;
+        out.divide(self.threads);
+        let (mut sum, words) = (0u64, self.event());
+        let events = self.accesses.div_ceil(words);
+        let mut access = |event: u64, step: u64, out: &mut Emitter<'_>| {
+            out.block(match (WRITE, RANDOM) {
+                (false, false) => &READ,
+                (true, false) => &self::WRITE,
+                (false, true) => &READ_RANDOM,
+                (true, true) => &WRITE_RANDOM,
+            })?;
+            let word = if RANDOM { self.place(event * words + step) } else { step };
+            let addr = block.add(word * WORD_BYTES);
+            sum = sum.wrapping_add(self.value(word, event));
+            if WRITE { out.store(addr, WORD_BYTES as u32) } else { out.load(addr, WORD_BYTES as u32) }
+        };
+        // Each thread has an event, and they take turns; of one thread, a turn is the whole event.
+        let turn = if self.threads == 1 { words } else { TURN };
+        for first in (0..events).step_by(self.threads as usize) {
+            for from in (0..words).step_by(turn as usize) {
+                for event in first..events.min(first + u64::from(self.threads)) {
+                    let end = words.min(from + turn).min(self.accesses - event * words);
+                    (from..end).try_for_each(|step| access(event, step, out))?;
+                    out.next_thread();
                 }
-                sum = sum.wrapping_add(self.value(word, event));
             }
-            done += last;
-            event += 1;
         }
+        out.join();
         Ok(sum)
     }
 
@@ -204,16 +220,17 @@ impl Sysbench {
         let expected = match self.random {
             true => (0..self.accesses)
                 .rev()
-                .fold(0u64, |sum, i| sum.wrapping_add(self.value(self.place(i), i / self.words))),
+                .fold(0u64, |sum, i| sum.wrapping_add(self.value(self.place(i), i / self.event()))),
             false => {
-                let (events, rest) = (self.accesses / self.words, self.accesses % self.words);
+                let words = self.event();
+                let (events, rest) = (self.accesses / words, self.accesses % words);
                 if self.write {
                     // A pass of event e is e + 1 times the sum of 1 to the words.
-                    let all = triangle(events).wrapping_mul(triangle(self.words));
+                    let all = triangle(events).wrapping_mul(triangle(words));
                     all.wrapping_add((events + 1).wrapping_mul(triangle(rest)))
                 } else {
                     let below = |words: u64| triangle(words.saturating_sub(1));
-                    events.wrapping_mul(below(self.words)).wrapping_add(below(rest))
+                    events.wrapping_mul(below(words)).wrapping_add(below(rest))
                 }
             }
         };
@@ -277,7 +294,7 @@ mod tests {
     fn both_sums_agree_and_a_word_left_out_is_found() {
         for (write, random) in [(false, false), (false, true), (true, false), (true, true)] {
             for accesses in [1, 511, 512, 513, 5000] {
-                let bench = Sysbench { words: 512, accesses, write, random, init: true, seed: 3 };
+                let bench = Sysbench { words: 512, accesses, write, random, init: true, threads: 1, seed: 3 };
                 let mut addresses = Vec::new();
                 let mut sink = |batch: &mut Batch| {
                     addresses.extend_from_slice(&batch.accesses);

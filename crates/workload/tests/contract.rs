@@ -18,10 +18,12 @@ const SPECS: &[&str] = &[
     "btree:elements=30,lookups=30",
     "gups-small:pair=on",
     "gups:table=1GiB,updates=20k,init=off",
+    "gups-small:pair=on,threads=5",
     "xsbench:grid-points=2,particles=1,lookups=1",
     "graph:algorithm=bc,vertices=1k,degree=10",
     "graph:algorithm=bfs,vertices=16,degree=1",
     "graph:algorithm=bfs,vertices=1k,degree=10",
+    "graph:algorithm=bfs,vertices=1k,degree=10,threads=8",
     "graph:algorithm=cc,vertices=1k,degree=10",
     "graph:algorithm=dc,vertices=1k,degree=10",
     "graph:algorithm=dfs,vertices=1k,degree=10",
@@ -31,6 +33,7 @@ const SPECS: &[&str] = &[
     "mummer:reference=100,query=300,min=4",
     "sysbench-small:access=seq",
     "sysbench-small:access=rnd,oper=read",
+    "sysbench-small:access=seq,threads=3",
     "sysbench:block=64GiB,total=1MiB,access=rnd,init=off",
     "quicksort:bytes=4KiB,threshold=2",
     "assembler:kmers=30,k=13",
@@ -89,6 +92,9 @@ struct Summary {
     touched: BTreeSet<u64>,
     /// Some pages that are in `touched`: most accesses are to them.
     recent: Vec<u64>,
+    thread: usize,
+    /// Accesses of each thread in the last phase.
+    by_thread: Vec<u64>,
 }
 
 /// The address ranges that are mapped, by start.
@@ -120,7 +126,12 @@ impl MappedRanges {
                 self.heap = *heap;
             }
             Event::ThreadStack(stack) => assert!(self.ranges.values().any(|r| r.covers(*stack)), "{stack:?}"),
-            Event::Instructions(_) | Event::Phase(_) | Event::JobBegin { .. } | Event::JobEnd => {}
+            Event::Instructions(_)
+            | Event::Phase(_)
+            | Event::JobBegin { .. }
+            | Event::JobEnd
+            | Event::Thread(_)
+            | Event::ThreadEnd(_) => {}
             other => panic!("unexpected {other:?}"),
         }
     }
@@ -169,6 +180,7 @@ impl Summary {
             assert!(access.is_some() && access.0 & Access::RESERVED == 0);
             self.mapped.assert_holds(access);
             self.by_phase.last_mut().expect("an access before the first phase").0 += 1;
+            self.by_thread[self.thread] += 1;
             let page = access.addr().page().0;
             let recent = &mut self.recent[page as usize % RECENT];
             if std::mem::replace(recent, page) != page {
@@ -188,10 +200,16 @@ impl Summary {
                 self.by_phase.push((0, 0));
                 self.jobs.push(0);
                 assert!(!self.in_job, "a phase begins within a job");
+                assert_eq!(self.thread, 0, "a phase begins with several threads");
+                self.by_thread = vec![0];
             }
             Event::JobBegin { .. } => {
                 assert!(!std::mem::replace(&mut self.in_job, true), "a job in a job");
                 *self.jobs.last_mut().expect("a job before the first phase") += 1;
+            }
+            Event::Thread(thread) => {
+                self.thread = thread.0 as usize - 1;
+                self.by_thread.resize(self.by_thread.len().max(self.thread + 1), 0);
             }
             Event::JobEnd => assert!(std::mem::take(&mut self.in_job), "no job to end"),
             _ => {}
@@ -240,6 +258,26 @@ fn runs_are_complete_announced_and_verified() {
             assert!(allowed.contains(&ratio), "{spec}: {ratio} instructions per access in phase {phase}");
         }
     }
+}
+
+#[test]
+fn threads_divide_the_work_of_one() {
+    let algorithms = ["bc", "bfs", "cc", "dc", "pr", "sssp", "tc"];
+    let graphs = algorithms.map(|algorithm| format!("graph:algorithm={algorithm},vertices=1k,degree=10"));
+    let others =
+        ["gups-small", "gups-small:pair=on", "sysbench-small:access=rnd", "sysbench-small:oper=read"];
+    for spec in graphs.into_iter().chain(others.map(str::to_owned)).filter(|spec| is_wanted(spec)) {
+        let separator = if spec.contains(':') { ',' } else { ':' };
+        let [one, four] =
+            [1, 4].map(|threads| Summary::of(&format!("{spec}{separator}threads={threads}"), 0));
+        assert_eq!((&one.by_phase, one.by_thread.len()), (&four.by_phase, 1), "{spec}");
+        // Each thread of sysbench has passes of its own.
+        assert!(one.touched == four.touched || spec.starts_with("sysbench"), "{spec}");
+        let [least, most] = [four.by_thread.iter().min(), four.by_thread.iter().max()].map(Option::unwrap);
+        assert!(four.by_thread.len() == 4 && *least * 3 > *most * 2, "{spec}: {:?}", four.by_thread);
+    }
+    let error = Workload::parse("graph:algorithm=dfs,threads=2", 0).err().expect("refused").to_string();
+    assert!(error.contains("one vertex after the other"), "{error}");
 }
 
 /// What a run emits, in order, as one number.

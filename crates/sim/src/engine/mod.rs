@@ -8,6 +8,7 @@ mod fetch;
 mod pieces;
 mod prefetch;
 mod processor;
+mod threads;
 mod waiting;
 
 use pagewalk_trace::{Access, Event};
@@ -22,6 +23,7 @@ pub(crate) use self::blocks::{begin_block, follows_blocks};
 pub(crate) use self::fetch::Fetching;
 pub(crate) use self::pieces::{Accesses, Then, pieces};
 use self::processor::Running;
+use self::threads::Threads;
 use crate::error::MachineError;
 use crate::kernel::{FaultFailure, Kernel};
 use crate::metrics::names::program;
@@ -36,6 +38,7 @@ pub(crate) struct Engine<T: PageTable, C> {
     pub(crate) clock: C,
     /// The core that runs.
     pub(crate) core: usize,
+    pub(crate) threads: Threads,
     pub(crate) counts: ProgramCounts,
     /// Instructions and accesses of the current segment.
     pub(crate) segment: Option<(u64, u64)>,
@@ -87,7 +90,8 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     /// Switches the cores on.
     pub(crate) fn start(mmu: Mmu<T>, kernel: Kernel<T>, clock: C) -> Result<Self, MachineError> {
         let counts = ProgramCounts::default();
-        let mut engine = Self { mmu, kernel, clock, core: 0, counts, segment: None, fetching: None };
+        let threads = Threads::new();
+        let mut engine = Self { mmu, kernel, clock, core: 0, threads, counts, segment: None, fetching: None };
         let (kernel, mut processor) = engine.parts();
         kernel.start(&mut processor)?;
         Ok(engine)

@@ -45,6 +45,7 @@ mod pairs;
 mod reach;
 mod serving;
 mod serving_code;
+mod threads;
 
 /// The checks of machines that are generic in the type of page table, for one type.
 #[derive(Clone, Copy)]

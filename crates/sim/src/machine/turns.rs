@@ -46,21 +46,30 @@ pub(super) fn batch<T: PageTable, C: Clock>(
                 engine.segment = segment;
             }
             Then::Event(Event::Thread(thread)) => {
+                if !engine.threads.has_begun(*thread) {
+                    turns.take(engine)?;
+                    let from_ps = engine.threads.begin(*thread, cores, |core| engine.clock.time(core));
+                    engine.clock.idle(thread.0 as usize % cores, from_ps);
+                }
                 core = thread.0 as usize % cores;
                 segment = engine.segment.filter(|&(_, accesses)| accesses > 0);
             }
+            Then::Event(Event::ThreadEnd(thread)) => {
+                turns.take(engine)?;
+                let ended_ps = engine.clock.time(thread.0 as usize % cores);
+                if let Some((alone, from_ps)) = engine.threads.end(*thread, ended_ps) {
+                    engine.clock.idle(alone.0 as usize % cores, from_ps);
+                }
+            }
             Then::Event(
-                Event::ThreadEnd(_)
-                | Event::Unobserved(_)
-                | Event::JobBegin { .. }
-                | Event::JobEnd
-                | Event::ThreadStack(_),
+                Event::Unobserved(_) | Event::JobBegin { .. } | Event::JobEnd | Event::ThreadStack(_),
             ) => {}
             // The code of a block comes before its first execution, and may come earlier.
             Then::Event(Event::Code(code)) => engine.clock.code(code),
             Then::Event(event) => {
                 turns.take(engine)?;
                 engine.core = core;
+                engine.threads.event(event);
                 match event {
                     Event::Phase(name) => cross(engine, phases, &Boundary::Phase(name.clone())),
                     event => engine.event(event)?,

@@ -113,6 +113,9 @@ pub trait CoreTime {
     /// Lets the core wait until `until_ps`, for a step.
     fn wait(&mut self, core: usize, step: KernelStep, until_ps: u64);
 
+    /// Lets the core do nothing until `until_ps`: no thread was there.
+    fn idle(&mut self, core: usize, until_ps: u64);
+
     /// Spends a daemon's time for a step, from `start_ps` on at the earliest; returns until when. Its core is its own, or `core`,
     /// which waits.
     fn daemon(&mut self, core: Option<usize>, start_ps: u64, step: KernelStep, ps: u64) -> u64;

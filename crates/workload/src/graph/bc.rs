@@ -151,6 +151,7 @@ impl Search {
 
     fn clear(&mut self, root: u32, out: &mut Emitter<'_>) -> Result<(), Stop> {
         for v in 0..self.paths.len() {
+            out.iteration(v);
             out.block(&CLEAR)?;
             *self.parents.lists.store_part(v, 0, 16, out)? = NONE;
             let is_root = v == root as usize;
@@ -198,6 +199,7 @@ impl Search {
                 }
                 out.enter(&sites::MORE)?;
             }
+            out.next_thread();
         }
         Ok(())
     }
@@ -230,6 +232,7 @@ impl Search {
                 graph.change(w, CENTRALITY, &sites::ADD, out)?;
                 centrality[w as usize] += update;
             }
+            out.next_thread();
         }
         Ok(())
     }

@@ -51,6 +51,7 @@ pub(crate) fn run(
             }
             out.enter(&sites::MORE)?;
         }
+        out.next_thread();
     }
     Ok(levels)
 }

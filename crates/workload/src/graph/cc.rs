@@ -25,6 +25,7 @@ pub(crate) fn run(
     let mut components = vec![NONE; graph.vertices()];
     let mut queue = Queue::new(graph.vertices(), space, out)?;
     for start in 0..graph.vertices() as u32 {
+        out.iteration(start as usize);
         graph.pass(start, out)?;
         graph.load(start, COMPONENT, out)?;
         out.enter(&sites::ASK)?;
@@ -52,6 +53,7 @@ pub(crate) fn run(
                 }
                 out.enter(&sites::MORE)?;
             }
+            out.next_thread();
         }
     }
     Ok(components)

@@ -17,6 +17,7 @@ const EDGE_INSTRUCTIONS: u64 = 1;
 pub(crate) fn run(graph: &Objects, out: &mut Emitter<'_>) -> Result<Vec<[u32; 2]>, Stop> {
     let mut degrees = vec![[0; 2]; graph.vertices()];
     for v in 0..graph.vertices() as u32 {
+        out.iteration(v as usize);
         graph.pass(v, out)?;
         out.work(VERTEX_INSTRUCTIONS);
         degrees[v as usize][1] = graph.load_degree(v, out)?;

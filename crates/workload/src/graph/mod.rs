@@ -59,6 +59,7 @@ pub(crate) const ENTRY: Entry = Entry {
             kind: Kind::Count { min: 1, max: 1000 },
             default: "2",
         },
+        Parameter::THREADS,
     ],
     presets: &[
         Preset {
@@ -121,6 +122,7 @@ struct Graph {
     vertices: u32,
     degree: u32,
     rounds: u64,
+    threads: u32,
     seed: u64,
 }
 
@@ -131,8 +133,15 @@ impl Graph {
             vertices: values.get("vertices") as u32,
             degree: values.get("degree") as u32,
             rounds: values.get("rounds"),
+            threads: values.get("threads") as u32,
             seed: values.seed,
         };
+        if graph.algorithm == "dfs" && graph.threads > 1 {
+            return Err(
+                "algorithm=dfs visits one vertex after the other; choose threads=1, or algorithm=bfs"
+                    .to_owned(),
+            );
+        }
         // About 300 bytes an edge, and 600 a vertex.
         let about = u64::from(graph.vertices) * (u64::from(graph.degree) * 300 + 600);
         if about > objects::MOST_BYTES {
@@ -180,6 +189,7 @@ impl Graph {
     fn compute(&self, graph: &Objects, space: &mut AddressSpace, out: &mut Emitter<'_>) -> Result<(), Halt> {
         let edges = graph.edges();
         let root = edges.root(self.seed, 0);
+        out.divide(self.threads);
         let verified = match self.algorithm {
             "bc" => {
                 let roots = self.roots(edges);
@@ -196,6 +206,7 @@ impl Graph {
             }
             _ => tc::verify(edges, &tc::run(graph, space, out)?),
         };
+        out.join();
         verified.map_err(|what| Halt::Wrong(format!("{}: {what}", self.algorithm)))
     }
 }

@@ -27,6 +27,7 @@ pub(crate) fn run(graph: &Objects, rounds: u64, out: &mut Emitter<'_>) -> Result
     let mut ranks = vec![1.0 / vertices; graph.vertices()];
     let numbers = || 0..graph.vertices() as u32;
     for v in numbers() {
+        out.iteration(v as usize);
         out.work(CLEAR_INSTRUCTIONS);
         out.enter(&sites::IN_TURN)?;
         graph.find(v, out)?;
@@ -34,6 +35,7 @@ pub(crate) fn run(graph: &Objects, rounds: u64, out: &mut Emitter<'_>) -> Result
     }
     for _ in 0..rounds {
         for v in numbers() {
+            out.iteration(v as usize);
             out.work(CLEAR_INSTRUCTIONS);
             out.enter(&sites::IN_TURN)?;
             graph.find(v, out)?;
@@ -43,6 +45,7 @@ pub(crate) fn run(graph: &Objects, rounds: u64, out: &mut Emitter<'_>) -> Result
         }
         let old = std::mem::replace(&mut ranks, vec![(1.0 - DAMPING) / vertices; graph.vertices()]);
         for v in numbers() {
+            out.iteration(v as usize);
             out.work(PUSH_INSTRUCTIONS);
             out.enter(&sites::IN_TURN)?;
             graph.find(v, out)?;
@@ -60,6 +63,7 @@ pub(crate) fn run(graph: &Objects, rounds: u64, out: &mut Emitter<'_>) -> Result
             }
         }
         for v in numbers() {
+            out.iteration(v as usize);
             out.work(COMPARE_INSTRUCTIONS);
             out.enter(&sites::IN_TURN)?;
             graph.find(v, out)?;

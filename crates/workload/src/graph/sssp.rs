@@ -67,6 +67,7 @@ pub(crate) fn run(
             }
             out.enter(&sites::MORE)?;
         }
+        out.next_thread();
     }
     Ok(distances)
 }

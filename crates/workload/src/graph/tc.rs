@@ -29,6 +29,7 @@ pub(crate) fn run(
     let sets = fill_sets(graph, space, out)?;
     let mut triangles = vec![0; graph.vertices()];
     for v in 0..graph.vertices() as u32 {
+        out.iteration(v as usize);
         graph.pass(v, out)?;
         graph.load(v, SET, out)?;
         graph.begin(v, out)?;
@@ -53,6 +54,7 @@ pub(crate) fn run(
         }
     }
     for v in 0..graph.vertices() as u32 {
+        out.iteration(v as usize);
         graph.pass(v, out)?;
         graph.change(v, TRIANGLES, &sites::INCREMENT, out)?;
         // Both edges of a triangle at a vertex have found it.
@@ -69,6 +71,7 @@ fn fill_sets(
 ) -> Result<Vec<VirtAddr>, Stop> {
     let mut sets = Vec::with_capacity(graph.vertices());
     for v in 0..graph.vertices() as u32 {
+        out.iteration(v as usize);
         graph.pass(v, out)?;
         let degree = graph.load_degree(v, out)?;
         let set = space.malloc(u64::from(degree) * 8, out)?;

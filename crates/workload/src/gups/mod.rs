@@ -7,6 +7,7 @@
 //! DEVIATION: the artifact's second word of `e = 0` lies one beyond the table; here it is word 0 itself.
 //! DEVIATION: the original generator has no seed. Seed 0 is the original; another seed starts the streams
 //! elsewhere in the same sequence.
+//! DEVIATION: threads divide the streams of each round, so more than 128 have nothing to do.
 //! DEVIATION: with `init=off` nothing stores the first values: a word that was never updated is taken to be its
 //! index, as if the kernel filled fresh pages so. Only the pages that updates reach are then touched, and the host
 //! keeps only the words that have changed. With `init=pages` a loop stores one first value a page.
@@ -55,6 +56,7 @@ pub(crate) const ENTRY: Entry = Entry {
             kind: Kind::Choice(&["off", "on", "pages"]),
             default: "on",
         },
+        Parameter::THREADS,
     ],
     presets: &[
         Preset {
@@ -144,6 +146,7 @@ struct Gups {
     updates: u64,
     pair: bool,
     init: Init,
+    threads: u32,
     /// Where in the generator's sequence the first stream starts.
     origin: u64,
 }
@@ -155,6 +158,7 @@ impl Gups {
             updates: values.get("updates"),
             pair: values.get("pair") == 1,
             init: [Init::Off, Init::On, Init::Pages][values.get("init") as usize],
+            threads: values.get("threads") as u32,
             origin: mix(values.seed) % PERIOD,
         }
     }
@@ -201,6 +205,8 @@ impl Gups {
         out: &mut Emitter<'_>,
     ) -> Result<(), Stop> {
         let mut left = self.updates;
+        let streams_of_thread = STREAMS.div_ceil(self.threads as usize);
+        out.divide(self.threads);
         while left > 0 {
             let round = left.min(STREAMS as u64);
             // The host waits for all words of a round together instead of one after the other.
@@ -212,6 +218,9 @@ impl Gups {
                 }
             }
             for j in 0..round as usize {
+                if j.is_multiple_of(streams_of_thread) {
+                    out.next_thread();
+                }
                 out.block(if PAIR { &STEP } else { &UPDATE })?;
                 out.work(if PAIR { PARTNER.instructions() } else { 0 });
                 let a = step(streams.load(j, out)?);
@@ -228,6 +237,7 @@ impl Gups {
             }
             left -= round;
         }
+        out.join();
         Ok(())
     }
 
@@ -357,7 +367,7 @@ mod tests {
     }
 
     fn gups(updates: u64, pair: bool) -> Gups {
-        Gups { words: 1 << 15, updates, pair, init: Init::On, origin: 0 }
+        Gups { words: 1 << 15, updates, pair, init: Init::On, threads: 1, origin: 0 }
     }
 
     fn accesses(gups: &Gups) -> u64 {

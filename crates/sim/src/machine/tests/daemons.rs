@@ -205,6 +205,8 @@ fn four_threads(order: &[u32], run: usize) -> RunResult {
     machine.batch(&first).unwrap();
     cross(&mut machine.engine, &mut machine.phases, &Boundary::Phase("touch".into()));
     let mut batch = Batch::new();
+    // All are there before the first of them goes on.
+    order.iter().for_each(|&thread| batch.mark(Event::Thread(ThreadId(thread))));
     for begin in (0..512).step_by(run) {
         for &thread in order {
             batch.mark(Event::Thread(ThreadId(thread)));

@@ -35,10 +35,13 @@ fn stream() -> Vec<Batch> {
                 // Back again, so that the program finds all pages where they were.
                 batch.mark(Event::Remap { from: to, to: range });
             }
-            3 => batch.mark(Event::Thread(ThreadId(1))),
             _ => {}
         }
-        for _ in 0..1_000 {
+        for reference in 0..1_000 {
+            // In the end, two threads run beside each other.
+            if number >= 3 && reference % 100 == 0 {
+                batch.mark(Event::Thread(ThreadId(1 + reference / 100 % 2)));
+            }
             let at = random.below(PAGES);
             for offset in 0..random.below(6) {
                 let addr = VirtAddr(page((at + offset) % PAGES) + 64 * offset);

@@ -355,6 +355,17 @@ impl CoreTime for IntervalClock {
         self.kernel.note(Span { lane: Lane::Core(core as u32), step, start_ps: now_ps, end_ps });
     }
 
+    fn idle(&mut self, core: usize, until_ps: u64) {
+        if self.cores[core].now_ps >= until_ps {
+            return;
+        }
+        let mut from_ps = self.now(core).max(until_ps);
+        if let Some(dataflow) = &mut self.dataflow {
+            from_ps = dataflow.resume(core, from_ps);
+        }
+        (self.cores[core].now_ps, self.cores[core].translated_ps) = (from_ps, from_ps);
+    }
+
     fn daemon(&mut self, core: Option<usize>, start_ps: u64, step: KernelStep, ps: u64) -> u64 {
         self.kernel.daemon_ps += ps;
         match core {

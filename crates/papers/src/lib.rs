@@ -48,7 +48,7 @@ static PAPERS: [Paper; 5] = [
     Paper {
         name: "mosaic",
         title: "Mosaic Pages: Big TLB Reach With Small Pages (IEEE Micro 2024)",
-        files: files!("mosaic": "tlb", "frames", "figures", "swap", "circuit"),
+        files: files!("mosaic": "tlb", "time", "frames", "figures", "swap", "circuit"),
     },
     Paper {
         name: "me-hpt",

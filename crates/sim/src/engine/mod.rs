@@ -165,21 +165,21 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         self.counts.stores += stores;
         loop {
             let front = self.mmu.front(self.core);
-            let next = rest.find(|access| {
+            // A loop, because the compiler does not inline the search of an iterator into a function of this size.
+            let access = loop {
+                let Some(&access) = rest.next() else { return Ok(()) };
                 let page = access.addr().page();
                 let known = front.lookup(page, access.is_write());
                 debug_assert!(
                     known.is_none_or(|frame| self.kernel.may_be_in(page, frame)),
                     "{page} in another's frame"
                 );
-                known.is_none()
-            });
-            match next {
-                Some(&access) => match self.translate(access.addr(), access.is_write()) {
-                    Ok(_) => {}
-                    Err(stopped) => drop(self.stop(stopped)?),
-                },
-                None => return Ok(()),
+                if known.is_none() {
+                    break access;
+                }
+            };
+            if let Err(stopped) = self.translate(access.addr(), access.is_write()) {
+                self.stop(stopped)?;
             }
         }
     }

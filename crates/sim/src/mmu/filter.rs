@@ -25,8 +25,8 @@ pub(crate) struct FrontFilter {
     stores: Option<Box<Self>>,
     /// Whether anything but `small` may know a page: many programs never see a huge one.
     has_more: bool,
-    /// The size of base pages.
-    base: PageSize,
+    /// A translation of a base page.
+    base: Translation,
     /// By page size: which of the two such a page empties, because it goes through that array unseen.
     empties: [Option<PageSize>; PageSize::EVERY.len()],
 }
@@ -50,6 +50,7 @@ impl FrontFilter {
                 (size > PageSize::Size2M && array.holds(PageSize::Size2M)).then_some(PageSize::Size2M)
             }
         });
+        let base = Translation::new(Pfn(0), base, false, false);
         Self { small, huge, stores: None, has_more: false, base, empties }
     }
 
@@ -65,7 +66,7 @@ impl FrontFilter {
             huge: Classes::never(),
             stores: None,
             has_more: false,
-            base: PageSize::Size4K,
+            base: Translation::default(),
             empties: [None; PageSize::EVERY.len()],
         }
     }
@@ -92,7 +93,7 @@ impl FrontFilter {
     /// Learns that `vpn` went through the first level with this translation.
     #[inline(always)]
     pub(crate) fn learn(&mut self, vpn: Vpn, translation: Translation) {
-        if translation.size() == self.base {
+        if translation.has_size_of(self.base) {
             self.small.learn(vpn, translation);
         } else {
             self.learn_large(vpn, translation);

@@ -86,11 +86,34 @@ pub fn truncate(batch: &mut Batch, most: u64) {
     }
 }
 
+/// Accesses that are looked at together for a first glance.
+const LOOKED_AT: usize = 8;
+/// The bytes of an access at most.
+const MOST_BYTES: u64 = 128;
+
+fn crosses(access: Access) -> bool {
+    (access.addr().0 & (PAGE_BYTES - 1)) + access.bytes() > PAGE_BYTES
+}
+
+/// Returns whether all records are accesses to one page.
+#[inline]
+fn are_whole(accesses: &[Access]) -> bool {
+    // For all together, without a branch: few begin where an access may cross the end of a page, and only a record that stands for no
+    // access, 0, borrows from the highest bit.
+    let (mut last_bytes, mut below) = (0, 0);
+    for access in accesses {
+        last_bytes |= (access.0 & (PAGE_BYTES - 1)) + (MOST_BYTES - 1);
+        below |= access.0.wrapping_sub(1);
+    }
+    let is_doubtful = last_bytes & PAGE_BYTES != 0 || below >> 63 != 0;
+    !is_doubtful || accesses.iter().all(|&access| access.is_some() && !crosses(access))
+}
+
 /// Makes every access touch one page: one that crosses a page boundary becomes two, the second as a continued one, and records that stand for
 /// no access disappear.
 pub(super) fn split_crossings(batch: &mut Batch) {
-    let crosses = |access: Access| (access.addr().0 & (PAGE_BYTES - 1)) + access.bytes() > PAGE_BYTES;
-    if !batch.accesses.iter().any(|&access| crosses(access) || !access.is_some()) {
+    let (groups, rest) = batch.accesses.as_chunks::<LOOKED_AT>();
+    if groups.iter().all(|accesses| are_whole(accesses)) && are_whole(rest) {
         return;
     }
     let before = std::mem::take(&mut batch.accesses);
@@ -144,6 +167,30 @@ mod tests {
         assert_eq!(continued, [false, false, true, false]);
         let marks: Vec<_> = batch.marks.iter().map(|mark| mark.at).collect();
         assert_eq!(marks, [3, 3, 4]);
+    }
+
+    #[test]
+    fn the_first_glance_misses_no_crossing_access_and_no_missing_one() {
+        let filler = Access::load(VirtAddr(0x7fff_ffff_f000), 64);
+        for (offset, bytes) in
+            (PAGE_BYTES - 130..PAGE_BYTES).flat_map(|at| [1, 2, 8, 64].map(|bytes| (at, bytes)))
+        {
+            for place in 0..LOOKED_AT {
+                let mut accesses = [filler; LOOKED_AT];
+                accesses[place] = Access::store(VirtAddr(0x1000 + offset), bytes);
+                assert_eq!(are_whole(&accesses), offset + u64::from(bytes) <= PAGE_BYTES, "{offset} {bytes}");
+                accesses[place] = Access::NONE;
+                assert!(!are_whole(&accesses) && are_whole(&accesses[..place]));
+            }
+        }
+        // Both parts of a batch are looked at.
+        for crossing in [0, LOOKED_AT, 2 * LOOKED_AT + 1] {
+            let mut batch = Batch::new();
+            sweep(&mut batch, 2 * LOOKED_AT as u64 + 2);
+            batch.accesses[crossing] = Access::load(VirtAddr(0x1fff), 2);
+            split_crossings(&mut batch);
+            assert_eq!(batch.accesses.len(), 2 * LOOKED_AT + 3, "{crossing}");
+        }
     }
 
     #[test]

@@ -47,6 +47,25 @@ impl Translation {
     /// The size that stands for those of larger granules.
     const LARGER_GRANULE: u64 = 3;
     const KIND_SHIFT: u32 = 10;
+    /// The page sizes, by `size` and, above it, `kind`.
+    const SIZES: [PageSize; 16] = [
+        PageSize::Size4K,
+        PageSize::Size2M,
+        PageSize::Size1G,
+        PageSize::Size16K,
+        PageSize::Size4K,
+        PageSize::Size2M,
+        PageSize::Size1G,
+        PageSize::Size64K,
+        PageSize::Size4K,
+        PageSize::Size2M,
+        PageSize::Size1G,
+        PageSize::Size32M,
+        PageSize::Size4K,
+        PageSize::Size2M,
+        PageSize::Size1G,
+        PageSize::Size512M,
+    ];
 
     /// Creates a translation to the page of `size` whose first frame is `frame`.
     #[inline]
@@ -84,22 +103,13 @@ impl Translation {
     /// Returns the size of the page.
     #[inline]
     pub const fn size(self) -> PageSize {
-        match self.0 & 3 {
-            0 => PageSize::Size4K,
-            1 => PageSize::Size2M,
-            2 => PageSize::Size1G,
-            _ => match self.0 >> Self::KIND_SHIFT & 3 {
-                0 => PageSize::Size16K,
-                1 => PageSize::Size64K,
-                2 => PageSize::Size32M,
-                _ => PageSize::Size512M,
-            },
-        }
+        // Each miss in the front filter of a simulated core asks for the size several times.
+        Self::SIZES[(self.0 & 3 | self.0 >> (Self::KIND_SHIFT - 2) & 0xc) as usize]
     }
 
     /// Returns whether both pages have the same size.
     #[inline]
-    pub(crate) const fn has_size_of(self, other: Self) -> bool {
+    pub const fn has_size_of(self, other: Self) -> bool {
         (self.0 ^ other.0) & 3 == 0
             && (self.0 & 3 != Self::LARGER_GRANULE || (self.0 ^ other.0) >> Self::KIND_SHIFT & 3 == 0)
     }
@@ -129,11 +139,13 @@ impl Translation {
     }
 
     /// Returns the frame of base page `vpn`, which lies in this page.
-    #[inline]
+    #[inline(always)]
     pub const fn frame_of(self, vpn: Vpn) -> Pfn {
-        if self.is_small() {
-            return self.frame();
-        }
+        if self.is_small() { self.frame() } else { self.frame_of_larger(vpn) }
+    }
+
+    #[inline]
+    const fn frame_of_larger(self, vpn: Vpn) -> Pfn {
         Pfn(self.frame().0 + (vpn.0 & (self.size().base_pages() - 1)))
     }
 

@@ -471,7 +471,10 @@ fn the_papers_run_on_small_inputs() {
         ("mosaic", "first-conflict/", 14),
         ("mosaic", "figure-3/a", 14),
         ("mosaic", "swap/cyclic", 5),
+        ("mosaic", "time/arity-4/gups", 1),
         ("me-hpt", "figure-9/steady/over-ecpt/m", 1),
+        // Eight threads.
+        ("me-hpt", "figure-9/steady/over-radix/gups", 1),
         ("pfa", "figure-16/qsort-25", 2),
         ("astriflash", "figure-10", 14),
         ("astriflash", "skew/array-swap", 1),

@@ -4,7 +4,8 @@
 //! earliest goes on, until another one's is; of equal ones, the first. So what cores share (memory, devices, the kernel's
 //! locks) sees their requests in order of time, as far as one access at a time can give it.
 //!
-//! DEVIATION: cores run ahead within a batch of events only, and know nothing of the program's own locks.
+//! DEVIATION: cores run ahead within a batch of events only, and know nothing of the program's own locks. When threads
+//! begin, and what waits for their end, `engine/threads.rs` says.
 
 use std::collections::VecDeque;
 

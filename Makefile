@@ -25,8 +25,11 @@ export PAGEWALK_LIB = $(FRONTENDS)
 run: setup build
 	scripts/demo.sh $(PAGEWALK)
 
-test: setup frontends
-	$(CARGO) build --quiet $(TESTED) --lib --bins --tests --examples
+# The front-ends are built beside the rest.
+test: setup
+	$(MAKE) --no-print-directory frontends & frontends=$$!; \
+	$(CARGO) build --quiet $(TESTED) --lib --bins --tests --examples; built=$$?; \
+	wait $$frontends && exit $$built
 	$(CARGO) test --workspace --all-features --quiet --no-fail-fast
 	$(MAKE) --no-print-directory examples
 

@@ -1,5 +1,6 @@
 //! Whole runs of the command: accesses a second from a trace on disk to the report, and the peak of resident memory,
-//! which must not depend on the trace's length.
+//! which must not depend on the trace's length. And the processor time of eight machines in one pass over a workload, beside that
+//! of one.
 //!
 //! `cargo bench -p pagewalk-cli -- [ROUNDS]`: each row's figure is the median of interleaved rounds.
 
@@ -14,6 +15,11 @@ const MACHINES: [&[&str]; 3] =
     [&["x86-64"], &["x86-64", "mosaic-4"], &["x86-64", "x86-64-thp", "mosaic-4", "mosaic-64"]];
 /// How much more the long trace may need: what the host's allocator leaves to chance.
 const ALLOWED_GROWTH: f64 = 1.10;
+
+/// Machines in one pass, and the seconds of processor time that counts on all of them may take: each has its own frames and tables.
+const EIGHT: [&str; 8] =
+    ["x86-64", "x86-64-thp", "mosaic-4", "mosaic-8", "mosaic-16", "ecpt", "me-hpt", "zen3"];
+const EIGHT_MAY_TAKE: f64 = 20.0;
 
 fn pagewalk() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagewalk"));
@@ -46,6 +52,42 @@ fn run(trace: &Path, machines: &[&str]) -> (f64, u64) {
         }
         std::thread::sleep(Duration::from_millis(3));
     }
+}
+
+/// The processor time of all children that have ended, in seconds.
+fn children_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
+    // Behind the name, which may hold anything: user and system time of children are fields 16 and 17, of which 3 comes first.
+    let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();
+    // Linux shows hundredths of a second, whatever the kernel counts in.
+    fields[13..15].iter().map(|ticks| ticks.parse::<f64>().expect("a number") / 100.0).sum()
+}
+
+/// Prints the processor time of one machine and of eight in one pass over live GUPS.
+fn machines_in_one_pass(rounds: usize) {
+    let sets = [&EIGHT[..1], &EIGHT[..]];
+    let mut seconds = [Vec::new(), Vec::new()];
+    for _ in 0..rounds {
+        for (machines, seconds) in sets.iter().zip(&mut seconds) {
+            let mut command = pagewalk();
+            command.args(["run", "--detail", "counts", "--format", "json", "--workload", "gups"]);
+            machines.iter().for_each(|machine| _ = command.args(["--machine", machine]));
+            let before = children_seconds();
+            assert!(command.status().expect("pagewalk starts").success(), "{command:?}");
+            seconds.push(children_seconds() - before);
+        }
+    }
+    println!("gups live, 256 MiB table; seconds of processor time, medians of {rounds}");
+    let [one, eight] = seconds.map(|mut seconds| {
+        seconds.sort_by(f64::total_cmp);
+        seconds[rounds / 2]
+    });
+    println!("{:<40} {one:>12.2}", EIGHT[0]);
+    println!(
+        "{:<40} {eight:>12.2} (at most {EIGHT_MAY_TAKE}); {:.1} times one",
+        "eight machines",
+        eight / one
+    );
 }
 
 fn record(folder: &Path, name: &str, updates: u64) -> PathBuf {
@@ -95,4 +137,5 @@ fn main() {
         );
     }
     std::fs::remove_dir_all(&folder).expect("our own folder");
+    machines_in_one_pass(rounds);
 }

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 
 use pagewalk_trace::{Event, ProcessId, ThreadId};
 
-/// The thread of a source that has not named one; the numbers of others begin with 1.
+/// The thread of a source that has not named one, and the name that it has later: numbers begin with 1.
 const UNNAMED: (ProcessId, ThreadId) = (ProcessId(0), ThreadId(0));
+const FIRST: (ProcessId, ThreadId) = (ProcessId(0), ThreadId(1));
 
 /// The threads that have begun, and not ended.
 #[derive(Debug)]
@@ -38,7 +39,11 @@ impl Threads {
             self.there.remove(&UNNAMED);
         }
         let from_ps = self.there.iter().map(time_of).min().unwrap_or(0);
-        self.there.insert((self.process, thread));
+        let named = (self.process, thread);
+        self.there.insert(named);
+        if named == FIRST {
+            self.there.remove(&UNNAMED);
+        }
         from_ps
     }
 
@@ -86,5 +91,14 @@ mod tests {
         threads.event(&Event::ProcessEnd);
         assert_eq!((begin(&mut threads, 2), begin(&mut threads, 3)), (70, 50));
         assert_eq!(threads.end(ThreadId(2), 55), Some((ThreadId(3), 60)));
+    }
+
+    #[test]
+    fn a_thread_that_was_not_named_at_first_is_the_first() {
+        let (mut threads, times) = (Threads::new(), [40, 0, 50, 90]);
+        let begin = |threads: &mut Threads, thread| threads.begin(ThreadId(thread), 4, |core| times[core]);
+        assert_eq!([2, 3, 1].map(|thread| begin(&mut threads, thread)), [40; 3]);
+        assert_eq!(threads.end(ThreadId(3), 90), None);
+        assert_eq!(threads.end(ThreadId(2), 50), Some((ThreadId(1), 90)));
     }
 }

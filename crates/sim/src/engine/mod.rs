@@ -11,7 +11,7 @@ mod processor;
 mod threads;
 mod waiting;
 
-use pagewalk_trace::{Access, Event};
+use pagewalk_trace::{Access, Event, ThreadId};
 use pagewalk_vm::addr::{Asid, PageSize, Pfn, PhysAddr, VirtAddr, Vpn};
 use pagewalk_vm::frame::PageKey;
 use pagewalk_vm::reclaim::Uses;
@@ -90,7 +90,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     /// Switches the cores on.
     pub(crate) fn start(mmu: Mmu<T>, kernel: Kernel<T>, clock: C) -> Result<Self, MachineError> {
         let counts = ProgramCounts::default();
-        let threads = Threads::new();
+        let threads = Threads::new(mmu.cores());
         let mut engine = Self { mmu, kernel, clock, core: 0, threads, counts, segment: None, fetching: None };
         let (kernel, mut processor) = engine.parts();
         kernel.start(&mut processor)?;
@@ -107,7 +107,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     /// Takes a change of thread or of the address space; other events have no effect.
     pub(crate) fn event(&mut self, event: &Event) -> Result<(), MachineError> {
         match event {
-            Event::Thread(thread) => self.switch_thread(thread.0 as usize),
+            Event::Thread(thread) => self.switch_thread(*thread),
             Event::Code(code) => {
                 self.clock.code(code);
                 self.fetching.iter_mut().for_each(|fetching| fetching.code(code));
@@ -126,9 +126,9 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         self.clock.segment(self.core, Some(instructions), accesses);
     }
 
-    /// Switches to another thread. Threads are placed on cores round-robin by their number.
-    fn switch_thread(&mut self, thread: usize) {
-        self.core = thread % self.mmu.cores();
+    /// Switches to another thread.
+    fn switch_thread(&mut self, thread: ThreadId) {
+        self.core = self.threads.core(thread);
         if let Some((instructions, accesses @ 1..)) = self.segment {
             self.clock.segment(self.core, Some(instructions), accesses);
         }

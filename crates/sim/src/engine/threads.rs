@@ -17,13 +17,18 @@ const FIRST: (ProcessId, ThreadId) = (ProcessId(0), ThreadId(1));
 pub(crate) struct Threads {
     process: ProcessId,
     there: BTreeSet<(ProcessId, ThreadId)>,
+    /// How many there are on each core.
+    on_core: Vec<u32>,
     /// When the last of the threads that have ended was done.
     ended_ps: u64,
 }
 
 impl Threads {
-    pub(super) fn new() -> Self {
-        Self { process: UNNAMED.0, there: BTreeSet::from([UNNAMED]), ended_ps: 0 }
+    pub(super) fn new(cores: usize) -> Self {
+        let mut threads =
+            Self { process: UNNAMED.0, there: BTreeSet::new(), on_core: vec![0; cores], ended_ps: 0 };
+        threads.insert(UNNAMED);
+        threads
     }
 
     /// Returns whether a thread of the current process has begun.
@@ -32,28 +37,28 @@ impl Threads {
     }
 
     /// Notes that a thread of the current process begins; returns from when on it can run, where each core has come so far.
-    pub(crate) fn begin(&mut self, thread: ThreadId, cores: usize, time: impl Fn(usize) -> u64) -> u64 {
-        let time_of = |&(_, thread): &(ProcessId, ThreadId)| time(thread.0 as usize % cores);
-        if time_of(&UNNAMED) == 0 {
+    pub(crate) fn begin(&mut self, thread: ThreadId, time: impl Fn(usize) -> u64) -> u64 {
+        if time(self.core(UNNAMED.1)) == 0 {
             // It has done nothing: the source names all.
-            self.there.remove(&UNNAMED);
+            self.remove(UNNAMED);
         }
-        let from_ps = self.there.iter().map(time_of).min().unwrap_or(0);
+        let busy = self.on_core.iter().enumerate().filter(|(_, threads)| **threads > 0);
+        let from_ps = busy.map(|(core, _)| time(core)).min().unwrap_or(0);
         let named = (self.process, thread);
-        self.there.insert(named);
+        self.insert(named);
         if named == FIRST {
-            self.there.remove(&UNNAMED);
+            self.remove(UNNAMED);
         }
         from_ps
     }
 
     /// Takes the end of a thread of the current process, at a time; returns the thread that is left alone, and from when on it can go on.
     pub(crate) fn end(&mut self, thread: ThreadId, at_ps: u64) -> Option<(ThreadId, u64)> {
-        self.there.remove(&(self.process, thread));
+        self.remove((self.process, thread));
         self.ended_ps = self.ended_ps.max(at_ps);
-        let mut left = self.there.iter().filter(|(process, _)| *process == self.process);
+        let mut left = self.there_of(self.process);
         match (left.next(), left.next()) {
-            (Some(&(_, alone)), None) => Some((alone, self.ended_ps)),
+            (Some(alone), None) => Some((alone, self.ended_ps)),
             _ => None,
         }
     }
@@ -63,10 +68,34 @@ impl Threads {
         match event {
             Event::Process(process) => self.process = *process,
             Event::ProcessEnd => {
-                let ended = self.process;
-                self.there.retain(|&(process, _)| process != ended);
+                let ended: Vec<ThreadId> = self.there_of(self.process).collect();
+                ended.into_iter().for_each(|thread| self.remove((self.process, thread)));
             }
             _ => {}
+        }
+    }
+
+    /// Returns the core of a thread: they are placed on cores round-robin by their number.
+    pub(crate) fn core(&self, thread: ThreadId) -> usize {
+        thread.0 as usize % self.on_core.len()
+    }
+
+    fn there_of(&self, process: ProcessId) -> impl Iterator<Item = ThreadId> {
+        let all = (process, ThreadId(0))..=(process, ThreadId(u32::MAX));
+        self.there.range(all).map(|&(_, thread)| thread)
+    }
+
+    fn insert(&mut self, thread: (ProcessId, ThreadId)) {
+        if self.there.insert(thread) {
+            let core = self.core(thread.1);
+            self.on_core[core] += 1;
+        }
+    }
+
+    fn remove(&mut self, thread: (ProcessId, ThreadId)) {
+        if self.there.remove(&thread) {
+            let core = self.core(thread.1);
+            self.on_core[core] -= 1;
         }
     }
 }
@@ -77,8 +106,8 @@ mod tests {
 
     #[test]
     fn a_thread_begins_where_the_least_far_of_the_others_is() {
-        let (mut threads, times) = (Threads::new(), [0, 70, 50, 90]);
-        let begin = |threads: &mut Threads, thread| threads.begin(ThreadId(thread), 4, |core| times[core]);
+        let (mut threads, times) = (Threads::new(4), [0, 70, 50, 90]);
+        let begin = |threads: &mut Threads, thread| threads.begin(ThreadId(thread), |core| times[core]);
         // The first core has run nothing, and the first thread begins at once.
         assert_eq!(begin(&mut threads, 1), 0);
         assert_eq!((begin(&mut threads, 3), begin(&mut threads, 2), begin(&mut threads, 5)), (70, 70, 50));
@@ -95,8 +124,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_was_not_named_at_first_is_the_first() {
-        let (mut threads, times) = (Threads::new(), [40, 0, 50, 90]);
-        let begin = |threads: &mut Threads, thread| threads.begin(ThreadId(thread), 4, |core| times[core]);
+        let (mut threads, times) = (Threads::new(4), [40, 0, 50, 90]);
+        let begin = |threads: &mut Threads, thread| threads.begin(ThreadId(thread), |core| times[core]);
         assert_eq!([2, 3, 1].map(|thread| begin(&mut threads, thread)), [40; 3]);
         assert_eq!(threads.end(ThreadId(3), 90), None);
         assert_eq!(threads.end(ThreadId(2), 50), Some((ThreadId(1), 90)));

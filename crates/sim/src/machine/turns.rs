@@ -49,17 +49,17 @@ pub(super) fn batch<T: PageTable, C: Clock>(
             Then::Event(Event::Thread(thread)) => {
                 if !engine.threads.has_begun(*thread) {
                     turns.take(engine)?;
-                    let from_ps = engine.threads.begin(*thread, cores, |core| engine.clock.time(core));
-                    engine.clock.idle(thread.0 as usize % cores, from_ps);
+                    let from_ps = engine.threads.begin(*thread, |core| engine.clock.time(core));
+                    engine.clock.idle(engine.threads.core(*thread), from_ps);
                 }
-                core = thread.0 as usize % cores;
+                core = engine.threads.core(*thread);
                 segment = engine.segment.filter(|&(_, accesses)| accesses > 0);
             }
             Then::Event(Event::ThreadEnd(thread)) => {
                 turns.take(engine)?;
-                let ended_ps = engine.clock.time(thread.0 as usize % cores);
+                let ended_ps = engine.clock.time(engine.threads.core(*thread));
                 if let Some((alone, from_ps)) = engine.threads.end(*thread, ended_ps) {
-                    engine.clock.idle(alone.0 as usize % cores, from_ps);
+                    engine.clock.idle(engine.threads.core(alone), from_ps);
                 }
             }
             Then::Event(

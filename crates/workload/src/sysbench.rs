@@ -7,7 +7,8 @@
 //!
 //! DEVIATION: a word holds its own index at first, not zero, and a write stores how many words and events came before,
 //! not the thread's number: the sum then tells which words were accessed.
-//! DEVIATION: `total` may end inside an event. If it is too small for a pass of each thread, all events are equally short. With `init=off` nothing stores the first contents.
+//! DEVIATION: `total` may end inside an event. If it is too small for a pass of each thread, all events are equally
+//! short. With `init=off` nothing stores the first contents.
 
 use pagewalk_code::{Class, Register};
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
@@ -217,12 +218,12 @@ impl Sysbench {
 
     /// Compares with the sum in closed form, or for random accesses from the last to the first.
     fn verify(&self, sum: u64) -> Result<(), Halt> {
+        let words = self.event();
         let expected = match self.random {
             true => (0..self.accesses)
                 .rev()
-                .fold(0u64, |sum, i| sum.wrapping_add(self.value(self.place(i), i / self.event()))),
+                .fold(0u64, |sum, i| sum.wrapping_add(self.value(self.place(i), i / words))),
             false => {
-                let words = self.event();
                 let (events, rest) = (self.accesses / words, self.accesses % words);
                 if self.write {
                     // A pass of event e is e + 1 times the sum of 1 to the words.

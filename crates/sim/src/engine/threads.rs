@@ -1,8 +1,9 @@
 //! When threads begin, and what waits for their end.
 //!
-//! A source does not say which thread began another one, nor when. A thread of the program begins no earlier than the core that is
-//! least far of those whose threads are there; otherwise it would run before the program had come to it. And a thread that is left alone goes on
-//! when the last of the others has ended: a program that divides work among threads waits for all of them.
+//! A source does not say which thread began another one, nor when. So a thread begins no earlier than the
+//! earliest of the cores that have a thread which has begun and not ended; otherwise it would run before the program had come to it.
+//! A thread that is left alone goes on when the last of the others has ended: a program that divides work among threads waits for
+//! all of them.
 
 use std::collections::BTreeSet;
 
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_begins_where_the_least_far_of_the_others_is() {
+    fn a_thread_begins_where_the_earliest_of_the_others_is() {
         let (mut threads, times) = (Threads::new(4), [0, 70, 50, 90]);
         let begin = |threads: &mut Threads, thread| threads.begin(ThreadId(thread), |core| times[core]);
         // The first core has run nothing, and the first thread begins at once.

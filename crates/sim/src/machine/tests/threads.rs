@@ -67,7 +67,7 @@ fn a_program_that_divides_work_and_waits_takes_the_longest_part_of_each() {
             let joined = ratio(&program, 4);
             assert!(about(joined, 5.0), "{joined}");
         }
-        // A thread that begins late does so where the least far of the others is.
+        // A thread that begins late does so where the earliest of the others is.
         let late = ratio(
             &[Touches(1, 2 * PAGES), Touches(2, PAGES), Touches(1, 2 * PAGES), Touches(3, 3 * PAGES)],
             4,

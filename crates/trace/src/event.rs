@@ -29,7 +29,8 @@ impl Access {
     /// The bits of an address.
     pub const ADDR_BITS: u32 = 48;
     const ADDR_MASK: u64 = (1 << Self::ADDR_BITS) - 1;
-    const WRITE: u64 = 1 << 51;
+    /// The bit of a store.
+    pub const WRITE: u64 = 1 << 51;
     /// Bits that must be zero in files, and in batches of a producer.
     pub const RESERVED: u64 = !((1 << 52) - 1);
     /// The bit of a part of an access: see [`Access::continued`].
@@ -79,6 +80,12 @@ impl Access {
     #[inline]
     pub const fn addr(self) -> VirtAddr {
         VirtAddr(self.0 & Self::ADDR_MASK)
+    }
+
+    /// Returns the bits of the page's address and of the kind: all loads from a page have the same, and so have all stores to it.
+    #[inline]
+    pub const fn page_and_kind(self) -> u64 {
+        self.0 & (Self::ADDR_MASK & !(PAGE_BYTES - 1) | Self::WRITE)
     }
 
     /// Returns the base-2 logarithm of the size in bytes, 0 to 7.

@@ -10,6 +10,7 @@ use super::{Engine, Stopped};
 use crate::error::MachineError;
 use crate::metrics::Rows;
 use crate::metrics::names::fetch;
+use crate::mmu::PageUse;
 use crate::spec::settings::ProgramSpace;
 use crate::time::Clock;
 
@@ -89,7 +90,7 @@ fn fetch_line<T: PageTable, C: Clock>(engine: &mut Engine<T, C>, line: u64) -> R
     clock.begin_fetch(*core);
     mmu.count_fetch(*core);
     let addr = VirtAddr(line << LINE_SHIFT);
-    let frame = match mmu.front_of_instructions(*core).lookup(addr.page(), false) {
+    let frame = match mmu.front_of_instructions(*core).lookup(PageUse::new(addr, false)) {
         Some(frame) => frame,
         None => match translate(engine, addr) {
             Ok(translation) => translation.frame_of(addr.page()),

@@ -28,7 +28,7 @@ use crate::error::MachineError;
 use crate::kernel::{FaultFailure, Kernel};
 use crate::metrics::names::program;
 use crate::metrics::{KernelStep, Rows};
-use crate::mmu::{Mmu, WalkListener, Walked, translation_of};
+use crate::mmu::{Mmu, PageUse, WalkListener, Walked, translation_of};
 use crate::time::{Clock, MissKind, Missed, WalkBegin};
 
 /// The cores of a machine, its kernel and its clock.
@@ -168,11 +168,10 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
             // A loop, because the compiler does not inline the search of an iterator into a function of this size.
             let access = loop {
                 let Some(&access) = rest.next() else { return Ok(()) };
-                let page = access.addr().page();
-                let known = front.lookup(page, access.is_write());
+                let known = front.lookup(PageUse::of(access));
                 debug_assert!(
-                    known.is_none_or(|frame| self.kernel.may_be_in(page, frame)),
-                    "{page} in another's frame"
+                    known.is_none_or(|frame| self.kernel.may_be_in(access.addr().page(), frame)),
+                    "the page of {access:?} is in another's frame"
                 );
                 if known.is_none() {
                     break access;
@@ -215,7 +214,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
 
     #[inline]
     fn attempt(&mut self, addr: VirtAddr, write: bool) -> Result<Option<Missed>, MachineError> {
-        let frame = match self.mmu.front(self.core).lookup(addr.page(), write) {
+        let frame = match self.mmu.front(self.core).lookup(PageUse::new(addr, write)) {
             Some(frame) => frame,
             None => match self.translate(addr, write) {
                 Ok(translation) => translation.frame_of(addr.page()),

@@ -70,6 +70,8 @@ pub(crate) struct Kernel<T: PageTable> {
     pub(crate) tables: TablesOf<T>,
     /// The place of the current process.
     current: usize,
+    /// Its address space: each reference that the front filter does not know asks for it.
+    asid: Asid,
     /// The uses of pages that the frames want to hear of.
     pub(crate) uses: Uses,
     scans: Option<Scans>,
@@ -110,7 +112,7 @@ impl<T: PageTable> Kernel<T> {
             frames,
         };
         let tables = TablesOf::new(design);
-        Self { current: 0, uses: state.frames.uses(), scans, tier, state, tables }
+        Self { current: 0, asid: Asid::default(), uses: state.frames.uses(), scans, tier, state, tables }
     }
 
     /// Switches the machine on: the first process runs, and the daemons sleep.
@@ -191,10 +193,11 @@ impl<T: PageTable> Kernel<T> {
     fn switch(&mut self, processor: &mut dyn Processor, id: ProcessId) -> Result<(), MachineError> {
         let processes = &self.state.processes;
         let left = self.tables.list.get(self.current).map_or(0, T::chunk_rows);
-        self.current = match processes.list.iter().position(|process| process.id == id) {
+        let entered = match processes.list.iter().position(|process| process.id == id) {
             Some(at) => at,
             None => change::new_process(&mut self.context(processor), id, None)?,
         };
+        self.enter(entered);
         if left > 0 {
             let entered = self.table().chunk_rows();
             self.state.counts.upkeep.chunk_rows_switched += (left + entered) as u64;
@@ -207,10 +210,18 @@ impl<T: PageTable> Kernel<T> {
     /// Ends the process; another one becomes current when it is named.
     fn end_process(&mut self, processor: &mut dyn Processor) -> Result<(), MachineError> {
         if change::end_process(&mut self.context(processor))? {
-            self.current = 0;
+            self.enter(0);
             processor.forget_repetitions();
         }
         Ok(())
+    }
+
+    /// Makes a process the current one; that which ended last may have been the only one.
+    fn enter(&mut self, process: usize) {
+        self.current = process;
+        if let Some(process) = self.state.processes.list.get(process) {
+            self.asid = process.asid;
+        }
     }
 
     /// Returns when a daemon has something to do next.
@@ -343,6 +354,6 @@ impl<T: PageTable> Kernel<T> {
     /// Returns the address-space identifier of the current process.
     #[inline(always)]
     pub(crate) fn asid(&self) -> Asid {
-        self.process().asid
+        self.asid
     }
 }

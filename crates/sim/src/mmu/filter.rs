@@ -1,6 +1,7 @@
 //! The exact filter in front of a core's TLBs.
 
-use pagewalk_vm::addr::{PageSize, Pfn, Vpn};
+use pagewalk_trace::Access;
+use pagewalk_vm::addr::{PAGE_BYTES, PAGE_SHIFT, PageSize, Pfn, VirtAddr, Vpn};
 use pagewalk_vm::tlb::{SetClasses, Tlb, Translation};
 
 /// The exact filter in front of a core's TLBs: the host's shortcut for references that change nothing.
@@ -71,22 +72,22 @@ impl FrontFilter {
         }
     }
 
-    /// The frame of `vpn` if a reference to it is known to change nothing.
+    /// Returns the frame of the page that is used, if the use is known to change nothing.
     #[inline(always)]
-    pub(crate) fn lookup(&self, vpn: Vpn, write: bool) -> Option<Pfn> {
+    pub(crate) fn lookup(&self, used: PageUse) -> Option<Pfn> {
         // `or_else` would be a call: this is all that most references of a program cost.
-        let known = self.small.lookup(vpn, write);
+        let known = self.small.lookup(used);
         if known.is_some() || !self.has_more {
             return known;
         }
-        self.lookup_more(vpn, write)
+        self.lookup_more(used)
     }
 
     #[inline]
-    fn lookup_more(&self, vpn: Vpn, write: bool) -> Option<Pfn> {
+    fn lookup_more(&self, used: PageUse) -> Option<Pfn> {
         match &self.stores {
-            Some(stores) if write => stores.lookup(vpn, write),
-            _ => self.huge.lookup(vpn, write),
+            Some(stores) if used.is_store() => stores.lookup(used),
+            _ => self.huge.lookup(used),
         }
     }
 
@@ -134,62 +135,99 @@ impl FrontFilter {
     }
 }
 
+/// A 4 KiB page and the kind of its use: the bits of an [`Access`] that say these, so that a run without time makes one of an access
+/// by a mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageUse(u64);
+
+impl PageUse {
+    /// Creates the use of a page by an access.
+    #[inline(always)]
+    pub(crate) const fn of(access: Access) -> Self {
+        Self(access.page_and_kind())
+    }
+
+    /// Creates the use of the page that holds an address.
+    #[inline(always)]
+    pub(crate) const fn new(addr: VirtAddr, write: bool) -> Self {
+        Self::of(Access::new(addr, 1, write))
+    }
+
+    const fn is_store(self) -> bool {
+        self.0 & Access::WRITE != 0
+    }
+
+    /// Returns the same kind of use of the first page of an aligned group of `1 << order`.
+    #[inline(always)]
+    const fn of_first(self, order: u32) -> Self {
+        Self(self.0 & !((PAGE_BYTES << order) - 1))
+    }
+
+    /// Returns the place of the page in its aligned group of `1 << order`.
+    #[inline(always)]
+    const fn place(self, order: u32) -> u64 {
+        self.0 >> PAGE_SHIFT & ((1 << order) - 1)
+    }
+}
+
 /// The last page of each class, for one array and one page size of `1 << ORDER` base pages.
 #[derive(Clone, Debug)]
 struct Classes<const ORDER: u32> {
     slots: [Slot; MOST_CLASSES],
     mask: usize,
+    /// The bit of an address where the number of a page's class begins.
     shift: u32,
+    /// A bit that no use has, for a filter that never knows a page.
+    blind: u64,
 }
 
 /// The last page of a class.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Page number times four, plus one if it is known to be writable and dirty; `NONE` matches no reference.
-    tag: u64,
+    /// The use that is known to change nothing: a store of a page that is known to be writable and dirty, else a load.
+    known: u64,
     frame: Pfn,
 }
 
 pub(crate) const MOST_CLASSES: usize = 16;
-/// The class shift of a filter that never learns.
-const NEVER: u32 = u32::MAX;
-const NONE: Slot = Slot { tag: u64::MAX / 2, frame: Pfn(0) };
+/// A bit that no use of a page has.
+const NEVER: u64 = 1 << 63;
+const NONE: Slot = Slot { known: NEVER, frame: Pfn(0) };
 
 impl<const ORDER: u32> Classes<ORDER> {
     fn new(of_array: SetClasses, most: usize) -> Self {
-        let mask = (of_array.classes as usize).min(most) - 1;
-        Self { slots: [NONE; MOST_CLASSES], mask, shift: of_array.shift }
+        let shift = of_array.shift + ORDER + PAGE_SHIFT;
+        // The kind of use is no part of a class, and neither is more than an address has.
+        let beyond = Access::ADDR_BITS.saturating_sub(shift).min(usize::BITS - 1);
+        let mask = (of_array.classes as usize).min(most).min(1 << beyond) - 1;
+        Self { slots: [NONE; MOST_CLASSES], mask, shift: shift.min(Access::ADDR_BITS), blind: 0 }
     }
 
     fn never() -> Self {
-        Self { slots: [NONE; MOST_CLASSES], mask: 0, shift: NEVER }
+        Self { slots: [NONE; MOST_CLASSES], mask: 0, shift: 0, blind: NEVER }
     }
 
     #[inline(always)]
-    fn lookup(&self, vpn: Vpn, write: bool) -> Option<Pfn> {
-        let number = vpn.0 >> ORDER;
-        let slot = &self.slots[self.class(number)];
-        // Equal, or a load of a page that is known to be dirty. A store's wanted tag is odd, and tags with other
-        // low bits do not exist, so one comparison decides.
-        let known = slot.tag.wrapping_sub(number << 2 | u64::from(write)) <= 1;
-        known.then_some(Pfn(slot.frame.0 + (vpn.0 & ((1 << ORDER) - 1))))
+    fn lookup(&self, used: PageUse) -> Option<Pfn> {
+        let slot = &self.slots[self.class(used)];
+        // Equal, or a load where a store is known: then the difference is the bit of the kind. Two pages are less far apart.
+        let is_known = slot.known.wrapping_sub(used.of_first(ORDER).0) & !Access::WRITE == 0;
+        is_known.then_some(Pfn(slot.frame.0 + used.place(ORDER)))
     }
 
     #[inline(always)]
-    fn class(&self, number: u64) -> usize {
+    fn class(&self, used: PageUse) -> usize {
         // Never above the mask: the remainder spares a bounds check.
-        (number >> (self.shift & 63)) as usize & (self.mask % MOST_CLASSES)
+        (used.0 >> (self.shift & 63)) as usize & (self.mask % MOST_CLASSES)
     }
 
     #[inline(always)]
     fn learn(&mut self, vpn: Vpn, translation: Translation) {
-        if self.shift == NEVER {
-            return;
-        }
-        let number = vpn.0 >> ORDER;
-        let dirty = translation.is_writable() && translation.is_dirty();
-        let frame = translation.frame_of(Vpn(number << ORDER));
-        self.slots[self.class(number)] = Slot { tag: number << 2 | u64::from(dirty), frame };
+        let is_dirty = translation.is_writable() && translation.is_dirty();
+        let first = Vpn(vpn.0 >> ORDER << ORDER);
+        let used = PageUse::new(first.addr(), is_dirty);
+        let frame = translation.frame_of(first);
+        self.slots[self.class(used)] = Slot { known: used.0 | self.blind, frame };
     }
 
     fn flush(&mut self) {

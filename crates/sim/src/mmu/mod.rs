@@ -13,7 +13,7 @@ use pagewalk_vm::table::{
 use pagewalk_vm::tlb::{Fill, LevelCounts, TlbHit, Tlbs, Translation};
 
 use self::filter::FrontFilter;
-pub(crate) use self::filter::MOST_CLASSES;
+pub(crate) use self::filter::{MOST_CLASSES, PageUse};
 pub(crate) use self::host::Below;
 pub(crate) use self::prefetch::Prefetching;
 use self::side::InstructionSide;

@@ -214,7 +214,7 @@ fn what_an_engine_cannot_do_is_said_with_the_front_end_that_can() {
     // Of each thing: what the message says, which front-ends cannot, and one that is named.
     let rows: [(&str, &str, &[&str], &str); 12] = [
         ("remap", "MREMAP_DONTUNMAP", &["valgrind"], "--frontend qemu"),
-        ("reserve", "1024 GiB", &["valgrind"], "--frontend qemu"),
+        ("reserve", "mmap of 128 GiB", &["valgrind"], "--frontend qemu"),
         ("noreplace", "MAP_FIXED_NOREPLACE", &["valgrind", "qemu"], "--frontend callout"),
         ("huge", "MAP_HUGETLB", &["qemu"], "--frontend valgrind"),
         ("nameless", "execveat", &["valgrind"], "--frontend qemu"),

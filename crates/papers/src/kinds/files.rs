@@ -13,6 +13,9 @@ use super::{Context, Kind};
 use crate::gated::{Gated, gated};
 use crate::outcome::Outcome;
 
+/// MiB of a small stand-in for the file.
+const SMALL_MIB: u64 = 128;
+
 /// Patterns of operations on machines with file systems.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,12 +69,12 @@ impl Kind for FilesSpec {
     }
 
     fn run(&self, cx: &Context<'_>, out: &mut Outcome) -> anyhow::Result<()> {
-        let gib = if cx.small() {
-            1
+        let mib = if cx.small() {
+            SMALL_MIB
         } else if cx.settings.quick {
-            self.quick_gib
+            self.quick_gib << 10
         } else {
-            self.gib
+            self.gib << 10
         };
         let mut work: Vec<((String, String), MachineSpec, Pattern)> = Vec::new();
         for row in &self.row {
@@ -86,7 +89,7 @@ impl Kind for FilesSpec {
                 }
             }
         }
-        let (runs, ended) = self.simulate(work, gib, cx);
+        let (runs, ended) = self.simulate(work, mib, cx);
         for row in self.row.iter().filter(|row| row.has_run(&runs)) {
             let ours = row.number(&runs).with_context(|| format!("item {}", row.item))?;
             out.rows.push(row.judge_number(Some(ours), row.value.unit(), cx.small()));
@@ -100,7 +103,7 @@ impl FilesSpec {
     fn simulate(
         &self,
         work: Vec<((String, String), MachineSpec, Pattern)>,
-        gib: u64,
+        mib: u64,
         cx: &Context<'_>,
     ) -> (Runs, anyhow::Result<()>) {
         let (count, steps) = (work.len(), cx.host.steps());
@@ -111,12 +114,12 @@ impl FilesSpec {
                 let Some((key, machine, pattern)) = work.lock().expect("no thread panics").pop() else {
                     return Ok(());
                 };
-                let ran = run(&machine, pattern, gib << 30, self.seed, cx.host.stop());
+                let ran = run(&machine, pattern, mib << 20, self.seed, cx.host.stop());
                 cx.host.go_on()?;
                 let result = ran.with_context(|| format!("machine {}, pattern {}", key.0, key.1))?;
                 let mut runs = runs.lock().expect("no thread panics");
                 runs.insert(key, result);
-                steps.show(format_args!("files of {gib} GiB: {} of {count} simulated", runs.len()));
+                steps.show(format_args!("files of {mib} MiB: {} of {count} simulated", runs.len()));
             }
         };
         let ended = std::thread::scope(|scope| {

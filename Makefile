@@ -11,7 +11,6 @@ LIBRARIES = pagewalk-cuckoo pagewalk-iceberg pagewalk-blade pagewalk-vm pagewalk
 PREFIX ?= /usr/local
 # What is tested, the preloaded library and the examples are built with the same features and profile, so that no library is built twice.
 TESTED = --profile test --workspace --all-features
-TESTS = $(CARGO) test --workspace --all-features --quiet --no-fail-fast
 
 # Many tests wait, for a program or for a moment, and leave a processor to others.
 RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 2)))
@@ -26,16 +25,12 @@ export PAGEWALK_LIB = $(FRONTENDS)
 run: setup build
 	scripts/demo.sh $(PAGEWALK)
 
-# The front-ends are built beside the rest; unit tests run beside the others, which leave processors idle, and report behind them.
+# The front-ends are built beside the rest.
 test: setup
 	$(MAKE) --no-print-directory frontends & frontends=$$!; \
 	$(CARGO) build --quiet $(TESTED) --lib --bins --tests --examples; built=$$?; \
 	wait $$frontends && exit $$built
-	$(TESTS) --lib --bins >$(TARGET)/units.log 2>&1 & units=$$!; \
-	$(TESTS) --test '*'; integration=$$?; \
-	wait $$units; units=$$?; cat $(TARGET)/units.log; \
-	exit $$((integration | units))
-	$(TESTS) --doc
+	$(CARGO) test --workspace --all-features --quiet --no-fail-fast
 	$(MAKE) --no-print-directory examples
 
 bench: setup build

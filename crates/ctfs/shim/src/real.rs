@@ -1,7 +1,13 @@
 //! The C library's own functions, behind the ones that stand before them.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
+
+unsafe extern "C" {
+    /// The one function, with those that cancel and that set how a thread is cancelled, that a thread which can be cancelled anywhere may
+    /// call.
+    fn pthread_setcancelstate(new: c_int, old: *mut c_int) -> c_int;
+}
 
 /// One function, found when it is first called.
 pub(crate) struct Real {
@@ -23,8 +29,16 @@ impl Real {
 
     #[cold]
     fn find(&self) -> *mut c_void {
-        // SAFETY: the name is a string of C's.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        const DISABLE: c_int = 1;
+        let mut before = 0;
+        // A thread that is cancelled in the middle would leave the loader's lock taken for ever.
+        // SAFETY: the name is a string of C's, and `before` lives.
+        let found = unsafe {
+            pthread_setcancelstate(DISABLE, &raw mut before);
+            let found = libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr());
+            pthread_setcancelstate(before, std::ptr::null_mut());
+            found
+        };
         if found.is_null() {
             // There is nothing that could be called instead.
             std::process::abort();

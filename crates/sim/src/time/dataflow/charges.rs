@@ -35,10 +35,39 @@ pub(super) struct Charges {
     walk: u64,
     memory: u64,
     finer: Finer,
-    /// The slots of dispatch in the cycles of computing.
-    slots: u64,
-    /// The slots of dispatch that have been taken, and not been charged.
+    pub(super) slots: Slots,
+}
+
+/// The slots of dispatch that instructions took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slots {
+    taken: u64,
+    /// Those that have not been charged.
     pending: u64,
+    /// Those in cycles that are charged to something else than computing: they take no time of their own.
+    hidden: u64,
+}
+
+impl Slots {
+    /// Notes that an instruction took a slot.
+    #[inline(always)]
+    pub(super) fn take(&mut self) {
+        self.taken += 1;
+        self.pending += 1;
+    }
+
+    /// Charges as many slots as there are in cycles of computing.
+    #[inline(always)]
+    pub(super) fn compute(&mut self, cycles: u64, width: u64) {
+        self.pending = self.pending.saturating_sub(cycles * width);
+    }
+
+    /// Hides as many slots as there are in other cycles.
+    fn hide(&mut self, cycles: u64, width: u64) {
+        let hidden = self.pending.min(cycles * width);
+        self.pending -= hidden;
+        self.hidden += hidden;
+    }
 }
 
 impl Stopped {
@@ -49,15 +78,17 @@ impl Stopped {
     }
 }
 
-impl Charges {
-    /// Notes that so many slots of dispatch have been taken.
+impl Waited {
+    /// Returns whether the load took longer than a hit.
     #[inline]
-    pub(super) fn dispatched(&mut self, slots: u64) {
-        self.pending += slots;
+    pub(super) fn is_any(&self) -> bool {
+        self.walk | self.miss != 0
     }
+}
 
+impl Charges {
     /// Charges cycles by which retirement advances, before which dispatch had stopped, with a load that waited.
-    pub(super) fn charge(&mut self, advance: u64, stopped: Stopped, waited: Waited, width: u32) {
+    pub(super) fn charge(&mut self, advance: u64, stopped: Stopped, waited: Waited, width: u64) {
         let branch = advance.min(stopped.branch);
         let fetch = (advance - branch).min(stopped.fetch);
         self.finer.translation += share(fetch, stopped.translation, stopped.fetch);
@@ -75,30 +106,29 @@ impl Charges {
         self.fetch += fetch;
         self.walk += walk;
         self.memory += load - walk + stores;
-        // What was dispatched in the other cycles takes no time of its own.
-        self.pending = self.pending.saturating_sub((advance - compute) * u64::from(width));
-        self.compute(compute, width);
+        self.compute += compute;
+        self.slots.hide(advance - compute, width);
+        self.slots.compute(compute, width);
     }
 
-    /// Charges cycles to computing.
+    /// Charges cycles to computing, in which slots have been charged.
     #[inline]
-    pub(super) fn compute(&mut self, cycles: u64, width: u32) {
-        let taken = self.pending.min(cycles * u64::from(width));
-        self.pending -= taken;
-        self.slots += taken;
+    pub(super) fn compute(&mut self, cycles: u64, slots: Slots) {
         self.compute += cycles;
+        self.slots = slots;
     }
 
     /// Returns the time so far.
-    pub(super) fn charged(&self, cycle_ps: u64, width: u32) -> Charged {
+    pub(super) fn charged(&self, cycle_ps: u64, width: u64) -> Charged {
         let ps = |cycles: u64| cycles * cycle_ps;
+        let Slots { taken, pending, hidden } = self.slots;
         Charged {
             compute_ps: ps(self.compute),
             branch_ps: ps(self.branch),
             fetch_ps: ps(self.fetch),
             walk_ps: ps(self.walk),
             memory_ps: ps(self.memory),
-            width_ps: ps(self.slots) / u64::from(width),
+            width_ps: ps(taken - pending - hidden) / width,
             finer: self.finer.map(ps),
         }
     }

@@ -1,34 +1,53 @@
 //! What a pipeline gives out in order.
 
-/// Bits of the number of slots that are taken in a cycle. A machine file allows 64.
-const TAKEN_BITS: u32 = 8;
-const TAKEN: u64 = (1 << TAKEN_BITS) - 1;
+/// Bits of the place of a slot in its cycle. A machine file allows 64 slots.
+const PLACE_BITS: u32 = 8;
+/// The place of the last slot of a cycle.
+const LAST: u64 = (1 << PLACE_BITS) - 1;
 
-/// A resource that is given out in order, so many in a cycle: the last cycle, and below it how many are taken in it. In one number, the
-/// next slot is found without a branch that no processor could predict.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct InOrder(u64);
+/// A resource that is given out in order, so many slots in a cycle.
+///
+/// A slot is the number of its cycle, and below it the slot's place. The last place has all bits set, so that the number behind it is in
+/// the next cycle: the next slot is found without a branch that no processor could predict.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InOrder {
+    /// The last slot that was taken.
+    last: u64,
+    /// The place of the first slot of a cycle.
+    first: u64,
+}
 
 impl InOrder {
-    /// Creates a resource of which so many are taken in a cycle.
-    pub(super) fn new(cycle: u64, taken: u32) -> Self {
-        Self(cycle << TAKEN_BITS | u64::from(taken))
+    /// Creates a resource with so many slots in a cycle, none of which is taken.
+    pub(super) fn new(width: u32) -> Self {
+        let first = LAST + 1 - u64::from(width);
+        Self { last: first - 1, first }
+    }
+
+    /// Goes on to a cycle, none of whose slots are taken.
+    pub(super) fn begin(&mut self, cycle: u64) {
+        self.last = (cycle << PLACE_BITS | self.first) - 1;
+    }
+
+    /// Goes on to a cycle, all of whose slots are taken.
+    #[inline]
+    pub(super) fn fill(&mut self, cycle: u64) {
+        self.last = cycle << PLACE_BITS | LAST;
     }
 
     /// Returns the cycle of the last slot that was taken.
     #[inline]
     pub(super) fn cycle(self) -> u64 {
-        self.0 >> TAKEN_BITS
+        self.last >> PLACE_BITS
     }
 
     /// Takes a slot at `from` at the earliest, and not before the last one that was taken; returns its cycle.
     #[inline]
-    pub(super) fn take(&mut self, from: u64, width: u32) -> u64 {
-        let next = (self.0 + 1).max(from << TAKEN_BITS | 1);
-        let is_full = next & TAKEN > u64::from(width);
-        // The first slot of the next cycle.
-        self.0 = if is_full { (next | TAKEN) + 2 } else { next };
-        self.cycle()
+    pub(super) fn take(&mut self, from: u64) -> u64 {
+        let next = self.last + 1;
+        let cycle = from.max(next >> PLACE_BITS);
+        self.last = next.max(cycle << PLACE_BITS | self.first);
+        cycle
     }
 }
 
@@ -99,9 +118,12 @@ mod tests {
 
     #[test]
     fn slots_are_given_out_in_order_so_many_in_a_cycle() {
-        let mut slots = InOrder::new(3, 0);
-        let cycles = [0, 3, 3, 9, 4, 9, 10].map(|from| slots.take(from, 2));
+        let mut slots = InOrder::new(2);
+        slots.begin(3);
+        let cycles = [0, 3, 3, 9, 4, 9, 10].map(|from| slots.take(from));
         assert_eq!(cycles, [3, 3, 4, 9, 9, 10, 10]);
-        assert_eq!((slots.cycle(), slots.take(0, 2)), (10, 11));
+        assert_eq!((slots.cycle(), slots.take(0)), (10, 11));
+        slots.fill(20);
+        assert_eq!([slots.take(7), slots.take(7), slots.take(7)], [21, 21, 22]);
     }
 }

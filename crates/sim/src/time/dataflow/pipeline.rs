@@ -2,7 +2,6 @@
 
 use super::Reference;
 use super::charges::{Charges, Waited};
-use super::order::InOrder;
 use super::plan::{Operation, Plan, Planned};
 use super::state::{Back, Charged, Current, Design, Execution, Front, LEVELS, Place};
 use super::units::Unit;
@@ -55,7 +54,7 @@ impl Pipeline {
     pub(super) fn drain(&mut self) -> u64 {
         let (before, dispatched) = (self.back.retire.cycle(), self.front.dispatch.cycle());
         if dispatched > before {
-            self.back.retire = InOrder::new(dispatched, 0);
+            self.back.retire.begin(dispatched);
         }
         self.charge(dispatched.saturating_sub(before), Waited::default());
         before.max(dispatched)
@@ -68,7 +67,7 @@ impl Pipeline {
     /// Goes on with nothing in flight from a cycle on.
     pub(super) fn resume(&mut self, cycle: u64) {
         for order in [&mut self.front.dispatch, &mut self.back.retire] {
-            *order = InOrder::new(cycle.max(order.cycle()), 0);
+            order.begin(cycle.max(order.cycle()));
         }
         self.front.lines.asked = self.front.lines.asked.max(cycle);
         self.current.dispatched = self.current.dispatched.map(|before| before.max(cycle));
@@ -145,7 +144,7 @@ impl Pipeline {
             front.redirect = front.redirect.max(done + front.stopped.branch);
         } else if fetched.taken {
             // The rest of the group is not fetched.
-            front.dispatch = InOrder::new(front.dispatch.cycle() + fetched.bubble, self.design.width);
+            front.dispatch.fill(front.dispatch.cycle() + fetched.bubble);
         }
     }
 
@@ -167,7 +166,7 @@ impl Pipeline {
             }
             return self.issue_unplanned();
         };
-        let Planned { making, address, .. } = planned;
+        let Planned { making, address, .. } = *planned;
         self.place.making = Some(making);
         let number = planned.instruction as usize;
         self.complete_up_to(plan, number);
@@ -213,12 +212,12 @@ impl Pipeline {
 
     /// Takes the entry of the plan that makes the next access.
     #[inline]
-    fn next_planned(&mut self, plan: &Plan) -> Option<Planned> {
+    fn next_planned<'a>(&mut self, plan: &'a Plan) -> Option<&'a Planned> {
         loop {
             let planned = plan.accesses.get(self.place.entry)?;
             if self.place.left > 0 {
                 self.place.left -= 1;
-                return Some(*planned);
+                return Some(planned);
             }
             self.place.entry += 1;
             if self.place.entry < plan.accesses.len() {
@@ -296,7 +295,7 @@ impl Pipeline {
         let Current { stored, owned, waited, .. } = self.current;
         let done = computed.max(stored);
         if stored > 0 {
-            let drained = self.back.drain.take(self.back.retire.cycle().max(done).max(owned), 1);
+            let drained = self.back.drain.take(self.back.retire.cycle().max(done).max(owned));
             self.back.stores.push(drained);
             self.execution.forwarding.leave(drained);
         }
@@ -334,8 +333,8 @@ impl Pipeline {
         if !takes_slot {
             return from;
         }
-        self.charges.dispatched(1);
-        self.front.dispatch.take(from, self.design.width)
+        self.charges.slots.take();
+        self.front.dispatch.take(from)
     }
 
     /// Returns when the result of an instruction, whose loads are done, is there.
@@ -343,14 +342,29 @@ impl Pipeline {
         if let Some(computed) = self.current.computed {
             return computed;
         }
+        let from = (dispatched + 1).max(self.current.loaded);
+        let done = match operation.is_simple {
+            true => {
+                // On an in-order core, too, the operation behind a load waits for it, and others begin meanwhile.
+                let is_held = self.execution.is_in_order && self.current.loaded == 0;
+                self.execution.simple(operation, from, is_held)
+            }
+            false => self.compute_special(plan, operation, dispatched, from),
+        };
+        self.current.computed = Some(done);
+        done
+    }
+
+    /// The same of an operation that is not simple.
+    #[inline(never)]
+    fn compute_special(&mut self, plan: &Plan, operation: &Operation, dispatched: u64, from: u64) -> u64 {
         let work = operation.work;
         let ready = self.execution.ready.of(operation.reads, &plan.sets);
-        let mut start = (dispatched + 1).max(self.current.loaded).max(ready);
+        let mut start = from.max(ready);
         if work.is_serial {
             start = start.max(self.back.retire.cycle());
         }
         if let Some(unit) = work.unit {
-            // On an in-order core, too, the operation behind a load waits for it, and others begin meanwhile.
             let has_begun = self.current.loaded > 0;
             start = match has_begun {
                 true => self.execution.units.take(unit, start, work.latency),
@@ -362,7 +376,6 @@ impl Pipeline {
         if work.is_serial {
             self.front.redirect = self.front.redirect.max(done);
         }
-        self.current.computed = Some(done);
         done
     }
 
@@ -370,7 +383,7 @@ impl Pipeline {
     #[inline]
     fn retire(&mut self, done: u64, waited: Waited) {
         let before = self.back.retire.cycle();
-        let retired = self.back.retire.take(done, self.design.spec.retire_width);
+        let retired = self.back.retire.take(done);
         // An in-order core holds an instruction back until it begins, and no longer.
         self.back.window.push(if self.design.spec.is_in_order { self.execution.begun } else { retired });
         self.current.dispatched = None;
@@ -379,7 +392,18 @@ impl Pipeline {
         }
     }
 
+    #[inline]
     fn charge(&mut self, advance: u64, waited: Waited) {
+        let (mut slots, width) = (self.charges.slots, self.design.width);
+        if waited.is_any() || self.front.stopped.is_any() {
+            return self.charge_waiting(advance, waited);
+        }
+        slots.compute(advance, width);
+        self.charges.compute(advance, slots);
+    }
+
+    #[inline(never)]
+    fn charge_waiting(&mut self, advance: u64, waited: Waited) {
         let stopped = std::mem::take(&mut self.front.stopped);
         self.charges.charge(advance, stopped, waited, self.design.width);
     }

@@ -8,54 +8,59 @@ use super::plan::Plan;
 
 impl Pipeline {
     /// Executes the next instructions of a block, all of which are plain, up to one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn execute_plain(&mut self, plan: &Plan, end: usize) {
+        if self.front.is_free() && !self.design.spec.is_in_order {
+            return self.execute_run::<false, true>(plan, end);
+        }
+        self.execute_plain_otherwise(plan, end);
+    }
+
+    /// The same on an in-order core, or where the front end has stopped.
+    #[inline(never)]
+    fn execute_plain_otherwise(&mut self, plan: &Plan, end: usize) {
         match self.design.spec.is_in_order {
-            true => self.execute_run::<true>(plan, end),
-            false => self.execute_run::<false>(plan, end),
+            true => self.execute_run::<true, false>(plan, end),
+            false => self.execute_run::<false, false>(plan, end),
         }
     }
 
-    fn execute_run<const IS_IN_ORDER: bool>(&mut self, plan: &Plan, end: usize) {
+    /// `IS_FREE`: nothing but the slots of dispatch and the window holds an instruction back.
+    #[inline(always)]
+    fn execute_run<const IS_IN_ORDER: bool, const IS_FREE: bool>(&mut self, plan: &Plan, end: usize) {
         let Self { design, front, execution, back, place, charges, .. } = self;
-        let (width, retire_width) = (design.width, design.spec.retire_width);
-        let (mut dispatch, mut retire, mut begun) = (front.dispatch, back.retire, execution.begun);
-        let (mut done, mut before, mut slots) = (place.done, retire.cycle(), 0);
-        let (begins, mut units) = (front.redirect.max(front.lines.there), execution.units.by_cycle());
+        let width = design.width;
+        let (mut dispatch, mut retire, mut slots) = (front.dispatch, back.retire, charges.slots);
+        let (mut done, mut before) = (place.done, retire.cycle());
+        let mut charged = before;
         let mut window = back.window.turn();
         for operation in &plan.operations[place.instruction..end] {
-            let mut dispatched = dispatch.cycle().max(window.free());
-            if begins > dispatched {
-                dispatched = front.begins(dispatched);
+            let mut dispatched = window.free();
+            if !IS_FREE {
+                dispatched = front.begins(dispatched.max(dispatch.cycle()));
             }
             if operation.takes_slot {
-                slots += 1;
-                dispatched = dispatch.take(dispatched, width);
+                slots.take();
+                dispatched = dispatch.take(dispatched);
+            } else {
+                dispatched = dispatched.max(dispatch.cycle());
             }
-            let mut start = (dispatched + 1).max(execution.ready.of_few(operation.reads));
-            if let Some(unit) = operation.work.unit {
-                let from = if IS_IN_ORDER { start.max(begun) } else { start };
-                start = units.take(unit, from);
-                begun = start;
-            }
-            done = start + u64::from(operation.work.latency);
-            execution.ready.write_few(operation.writes, done);
-            let retired = retire.take(done, retire_width);
+            done = execution.simple(operation, dispatched + 1, IS_IN_ORDER);
+            let retired = retire.take(done);
             // An in-order core holds an instruction back until it begins, and no longer.
-            window.push(if IS_IN_ORDER { begun } else { retired });
-            if retired > before {
-                charges.dispatched(std::mem::take(&mut slots));
-                if front.stopped.is_any() {
-                    let stopped = std::mem::take(&mut front.stopped);
-                    charges.charge(retired - before, stopped, Waited::default(), width);
-                } else {
-                    charges.compute(retired - before, width);
-                }
-                before = retired;
+            window.push(if IS_IN_ORDER { execution.begun } else { retired });
+            if !IS_FREE && retired > before && front.stopped.is_any() {
+                charges.compute(before - charged, slots);
+                let stopped = std::mem::take(&mut front.stopped);
+                charges.charge(retired - before, stopped, Waited::default(), width);
+                (slots, charged) = (charges.slots, retired);
+            } else {
+                slots.compute(retired - before, width);
             }
+            before = retired;
         }
-        charges.dispatched(slots);
-        (front.dispatch, back.retire, execution.begun) = (dispatch, retire, begun);
+        charges.compute(before - charged, slots);
+        (front.dispatch, back.retire) = (dispatch, retire);
         (place.instruction, place.done) = (end, done);
     }
 }

@@ -40,8 +40,9 @@ pub(super) struct Operation {
     pub(super) is_zero: bool,
     /// Bytes of each repetition of an instruction that repeats itself; 0 for every other one.
     pub(super) repeated_bytes: u16,
-    /// How many plain operations follow each other from this one on. A plain one is done without an access, by no unit but one that takes
-    /// an operation a cycle, and without an order beyond that of its few registers.
+    /// Whether it is done by no unit but one that takes an operation a cycle, and without an order beyond that of its few registers.
+    pub(super) is_simple: bool,
+    /// How many plain operations follow each other from this one on: simple ones without an access.
     pub(super) plain: u32,
 }
 
@@ -77,7 +78,7 @@ impl Operation {
         let first_bytes = operands.first().map_or(1, |operand| operand.bytes.max(1));
         let (work, is_zero) = (work(*class, system), *class == Class::Zero);
         let is_special = work.is_serial || work.unit == Some(Unit::DIVIDE) || is_zero || repeats;
-        let are_few = [reads, writes].into_iter().all(Names::are_few);
+        let is_simple = !is_special && [reads, writes].into_iter().all(Names::are_few);
         Self {
             reads: Names::read(reads, sets),
             writes: Names::written(writes, sets),
@@ -86,7 +87,8 @@ impl Operation {
             stores: operands.iter().any(|operand| operand.direction != Direction::Load),
             is_zero,
             repeated_bytes: if repeats { first_bytes } else { 0 },
-            plain: u32::from(operands.is_empty() && !is_special && are_few),
+            is_simple,
+            plain: u32::from(operands.is_empty() && is_simple),
         }
     }
 }

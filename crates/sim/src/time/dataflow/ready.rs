@@ -77,10 +77,13 @@ impl Ready {
     }
 
     /// Returns the same of registers that are few.
-    #[inline]
+    #[inline(always)]
     pub(super) fn of_few(&self, names: Names) -> u64 {
-        let [a, b, c, d] = names.0.map(|name| self.times[usize::from(name)]);
-        a.max(b).max(c.max(d))
+        let [first, second, third, fourth] = names.0;
+        let of = |name: u8| self.times[usize::from(name)];
+        let ready = of(first).max(of(second));
+        // Most instructions read no more than two.
+        if third == UNWRITTEN { ready } else { ready.max(of(third)).max(of(fourth)) }
     }
 
     /// Writes some registers.
@@ -93,9 +96,16 @@ impl Ready {
     }
 
     /// Writes registers that are few.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write_few(&mut self, names: Names, time: u64) {
-        names.0.iter().for_each(|&name| self.times[usize::from(name)] = time);
+        let [first, second, third, fourth] = names.0;
+        let mut write = |name: u8| self.times[usize::from(name)] = time;
+        write(first);
+        write(second);
+        if third != UNREAD {
+            write(third);
+            write(fourth);
+        }
     }
 }
 

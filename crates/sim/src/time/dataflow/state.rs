@@ -3,7 +3,7 @@
 use super::charges::{Stopped, Waited, share};
 use super::forwarding::Forwarding;
 use super::order::{InOrder, Ring};
-use super::plan::Making;
+use super::plan::{Making, Operation};
 use super::ready::Ready;
 use super::targets::Targets;
 use super::units::{Unit, Units};
@@ -13,7 +13,7 @@ use crate::spec::settings::{CoreSpec, DataflowSpec};
 #[derive(Clone, Debug)]
 pub(super) struct Design {
     pub(super) spec: DataflowSpec,
-    pub(super) width: u32,
+    pub(super) width: u64,
     pub(super) window: usize,
     pub(super) cycle_ps: u64,
     pub(super) nearest_ps: u64,
@@ -25,7 +25,7 @@ pub(super) struct Design {
 
 impl Design {
     pub(super) fn new(core: &CoreSpec, spec: &DataflowSpec, nearest_ps: u64, ahead: usize) -> Self {
-        let (width, window) = (core.width, core.window as usize);
+        let (width, window) = (core.width.into(), core.window as usize);
         let nearest = nearest_ps.div_ceil(core.cycle_ps);
         Self { spec: spec.clone(), width, window, cycle_ps: core.cycle_ps, nearest_ps, nearest, ahead }
     }
@@ -109,7 +109,7 @@ pub(super) struct Execution {
     pub(super) forwarding: Forwarding,
     /// When the last instruction began.
     pub(super) begun: u64,
-    is_in_order: bool,
+    pub(super) is_in_order: bool,
 }
 
 /// The back end: instructions and stores leave in order.
@@ -155,12 +155,18 @@ impl Front {
         let lines =
             Lines { asked: 0, dispatched: Ring::new(design.ahead), there: 0, translation: 0, waited: 0 };
         Self {
-            dispatch: InOrder::default(),
+            dispatch: InOrder::new(design.width as u32),
             targets: Targets::new(),
             redirect: 0,
             lines,
             stopped: Stopped::default(),
         }
+    }
+
+    /// Returns whether nothing stops the next instruction from being dispatched, or has stopped the last one.
+    #[inline]
+    pub(super) fn is_free(&self) -> bool {
+        self.redirect.max(self.lines.there) <= self.dispatch.cycle() && !self.stopped.is_any()
     }
 
     /// Returns when the next instruction can be dispatched, for which nothing else waits from a cycle on: on the right way, when its
@@ -189,6 +195,24 @@ impl Execution {
         }
     }
 
+    /// Executes a simple operation from a cycle on; returns when its result is there. One that is held does not begin before the one
+    /// before it, as on an in-order core.
+    #[inline(always)]
+    pub(super) fn simple(&mut self, operation: &Operation, from: u64, is_held: bool) -> u64 {
+        let Self { ready, units, begun, .. } = self;
+        let mut start = from.max(ready.of_few(operation.reads));
+        if let Some(unit) = operation.work.unit {
+            let at = if is_held { start.max(*begun) } else { start };
+            start = units.by_cycle().take(unit, at);
+            if is_held {
+                *begun = start;
+            }
+        }
+        let done = start + u64::from(operation.work.latency);
+        ready.write_few(operation.writes, done);
+        done
+    }
+
     /// Takes a unit for an instruction that is ready to begin; returns when. On an in-order core it does not begin before the one before
     /// it.
     #[inline]
@@ -202,9 +226,9 @@ impl Execution {
 impl Back {
     pub(super) fn new(design: &Design) -> Self {
         Self {
-            retire: InOrder::default(),
+            retire: InOrder::new(design.spec.retire_width),
             window: Ring::new(design.window),
-            drain: InOrder::default(),
+            drain: InOrder::new(1),
             stores: Ring::new(design.spec.store_buffer as usize),
         }
     }

@@ -99,8 +99,10 @@ pub(super) const fn work(class: Class, system: u32) -> Work {
 /// The units of a core, by the cycles in which they are taken.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
-    /// The numbers of a cycle in which none is taken; none where there is always another.
-    idle: Option<u64>,
+    /// The numbers of a cycle in which none is taken.
+    idle: u64,
+    /// The bits that tell that all units of a kind are taken; none where there is always another.
+    limits: u64,
     /// By the low bits of a cycle's number: its high bits, above the numbers of units that are taken in it.
     taken: Box<[u64; CYCLES]>,
     divider_free: u64,
@@ -117,8 +119,10 @@ impl Units {
             (Unit::VECTOR, spec.vector_units),
         ];
         let idle = counts.iter().map(|&(unit, count)| unit.times(ALL - u64::from(count))).sum();
+        let limits = counts.iter().map(|&(unit, _)| unit.times(ALL)).sum();
         Self {
-            idle: spec.are_units_limited.then_some(idle),
+            idle,
+            limits: if spec.are_units_limited { limits } else { 0 },
             taken: Box::new([idle; CYCLES]),
             divider_free: 0,
         }
@@ -130,7 +134,7 @@ impl Units {
         if unit != Unit::DIVIDE {
             return self.by_cycle().take(unit, at);
         }
-        if self.idle.is_none() {
+        if self.limits == 0 {
             return at;
         }
         let start = at.max(self.divider_free);
@@ -141,27 +145,27 @@ impl Units {
     /// Returns those that take an operation a cycle.
     #[inline]
     pub(super) fn by_cycle(&mut self) -> ByCycle<'_> {
-        ByCycle { idle: self.idle, taken: &mut self.taken }
+        ByCycle { idle: self.idle, limits: self.limits, taken: &mut self.taken }
     }
 }
 
 /// The units that take an operation a cycle.
 pub(super) struct ByCycle<'a> {
-    idle: Option<u64>,
+    idle: u64,
+    limits: u64,
     taken: &'a mut [u64; CYCLES],
 }
 
 impl ByCycle<'_> {
     /// Takes a unit from a cycle on; returns when.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, unit: Unit, from: u64) -> u64 {
-        let Some(idle) = self.idle else { return from };
-        let (one, all) = (unit.times(1), unit.times(ALL));
+        let (one, all) = (unit.times(1), unit.times(ALL) & self.limits);
         let mut cycle = from;
         loop {
             let slot = &mut self.taken[cycle as usize % CYCLES];
-            let idle = (cycle / CYCLES as u64) << CYCLE_SHIFT | idle;
-            let is_of_cycle = (*slot ^ idle) >> CYCLE_SHIFT == 0;
+            let idle = (cycle / CYCLES as u64) << CYCLE_SHIFT | self.idle;
+            let is_of_cycle = *slot ^ idle < 1 << CYCLE_SHIFT;
             let taken = if is_of_cycle { *slot } else { idle };
             if taken & all == 0 {
                 *slot = taken + one;

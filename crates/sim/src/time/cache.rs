@@ -188,14 +188,50 @@ impl MemoryHierarchy {
         kind: MemoryReference,
         at_ps: u64,
     ) -> Result<(usize, u64), Missed> {
-        let line = addr.0 >> LINE_SHIFT;
-        let levels = self.private[core].len() + usize::from(self.shared.is_some());
         let first = match kind {
             MemoryReference::Walk => self.walk_enters,
-            MemoryReference::Fetch => levels.min(1),
-            MemoryReference::Load | MemoryReference::Store => 0,
+            MemoryReference::Fetch => self.levels().min(1),
+            MemoryReference::Load | MemoryReference::Store => {
+                let Some(nearest) = self.private[core].first_mut() else {
+                    return self.search(core, addr, kind, at_ps, (0, 0));
+                };
+                nearest.counts.data_accesses += 1;
+                // Most hit in the first cache, where there is nothing to fill.
+                if nearest.lines.lookup_newest(addr.0 >> LINE_SHIFT, kind == MemoryReference::Store) {
+                    return Ok((0, nearest.latency_ps));
+                }
+                nearest.counts.data_misses += 1;
+                return self.search_behind_first(core, addr, kind, at_ps);
+            }
         };
-        for at in first..levels {
+        self.search(core, addr, kind, at_ps, (first, first))
+    }
+
+    /// Searches the levels behind the first one for the data of a reference.
+    #[inline(never)]
+    fn search_behind_first(
+        &mut self,
+        core: usize,
+        addr: PhysAddr,
+        kind: MemoryReference,
+        at_ps: u64,
+    ) -> Result<(usize, u64), Missed> {
+        self.search(core, addr, kind, at_ps, (0, 1))
+    }
+
+    /// Searches the levels from `next` on for a reference which enters at level `first`.
+    #[inline(always)]
+    fn search(
+        &mut self,
+        core: usize,
+        addr: PhysAddr,
+        kind: MemoryReference,
+        at_ps: u64,
+        (first, next): (usize, usize),
+    ) -> Result<(usize, u64), Missed> {
+        let line = addr.0 >> LINE_SHIFT;
+        let levels = self.private[core].len() + usize::from(self.shared.is_some());
+        for at in next..levels {
             let cache = self.level(core, at);
             // A store makes the line dirty where it hits; in the levels below it arrives as a write-back.
             let hit = cache.lines.lookup(line, kind == MemoryReference::Store && at == 0);
@@ -212,7 +248,6 @@ impl MemoryHierarchy {
                 MemoryReference::Fetch => {}
             }
             if hit {
-                // Most hit in the first cache, where there is nothing to fill.
                 let is_last = at + 1 == levels;
                 let latency = if is_last { self.hit_latency_ps(core, line, at) } else { cache.latency_ps };
                 if at > first {

@@ -79,6 +79,18 @@ impl LineArray {
         }
     }
 
+    /// The same where `line` is likely to be the newest of its set: then its use changes nothing but the dirty bit.
+    #[inline(always)]
+    pub fn lookup_newest(&mut self, line: u64, store: bool) -> bool {
+        let set = (line & self.set_mask) as usize;
+        if let Layout::Long(rows) = &mut self.layout
+            && use_newest(rows, set, line, store)
+        {
+            return true;
+        }
+        self.lookup(line, store)
+    }
+
     /// Returns whether the cache holds `line`, which does not count as a use.
     #[inline]
     pub fn holds(&self, line: u64) -> bool {
@@ -133,6 +145,18 @@ fn lookup<T: Tag>(rows: &mut RankedRows<TagRow<T>>, set: usize, line: u64, store
     true
 }
 
+/// Uses a line if it is the newest of its set; returns whether it is.
+#[inline(always)]
+fn use_newest<T: Tag>(rows: &mut RankedRows<TagRow<T>>, set: usize, line: u64, store: bool) -> bool {
+    let (row, way, shape) = rows.newest(set);
+    // The newest way of a set is free only if all are.
+    let is_newest = row.used != 0 && row.tags[way] == T::new(line >> shape.set_bits);
+    if is_newest {
+        row.dirty |= u16::from(store) << way;
+    }
+    is_newest
+}
+
 #[inline(always)]
 fn insert<T: Tag>(rows: &mut RankedRows<TagRow<T>>, set: usize, line: u64, dirty: bool) -> Option<Victim> {
     let (row, way, evicted) = rows.replace(set, line);
@@ -153,7 +177,7 @@ struct TagRow<T> {
 }
 
 /// An exact tag: the whole number above the set's.
-trait Tag: Copy + Into<u64> {
+trait Tag: Copy + PartialEq + Into<u64> {
     const ZERO: Self;
 
     fn new(tag: u64) -> Self;

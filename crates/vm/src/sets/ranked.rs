@@ -129,6 +129,14 @@ impl<R: Row> RankedRows<R> {
         Some((row, way))
     }
 
+    /// Returns a row, the way that was used last, and the shape of the array.
+    #[inline(always)]
+    pub(super) fn newest(&mut self, set: usize) -> (&mut R, usize, Shape) {
+        let row = &mut self.rows[set];
+        let way = (*row.order() & 0xf) as usize;
+        (row, way, self.shape)
+    }
+
     /// Returns whether a key is in its set, which does not count as a use.
     #[inline]
     pub(super) fn holds(&self, set: usize, key: u64) -> bool {

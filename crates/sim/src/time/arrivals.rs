@@ -8,12 +8,12 @@ const LINES: usize = 1 << 11;
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
     /// By the low bits of a line: the line and the time.
-    lines: Box<[(u64, u64)]>,
+    lines: Box<[(u64, u64); LINES]>,
 }
 
 impl Arrivals {
     pub(super) fn new() -> Self {
-        Self { lines: vec![(u64::MAX, 0); LINES].into_boxed_slice() }
+        Self { lines: Box::new([(u64::MAX, 0); LINES]) }
     }
 
     /// Notes that a line arrives at a time.

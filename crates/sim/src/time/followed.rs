@@ -77,34 +77,49 @@ impl MemoryHierarchy {
     /// Follows an access: it waits for a line that is on its way, and prefetchers hear of it. Returns the latency.
     #[inline]
     pub(super) fn follow(&mut self, core: usize, found: &Found) -> u64 {
-        let line = found.addr.0 >> LINE_SHIFT;
-        let is_cached = found.level < self.levels();
+        let heard = Heard { instruction: found.instruction, line: found.addr.0 >> LINE_SHIFT };
+        let has_more = found.level > 0;
+        // Without caches no line is known to be on its way.
+        let is_cached = !has_more || found.level < self.levels();
         let Some(followed) = &mut self.followed else { return found.latency_ps };
-        let arrivals = &mut followed.cores[core].arrivals;
+        let Some(own) = followed.cores.get_mut(core) else { return found.latency_ps };
         let mut latency_ps = found.latency_ps;
-        if let Some(arrives_ps) = arrivals.of(line).filter(|_| is_cached) {
-            latency_ps = latency_ps.max(arrives_ps.saturating_sub(found.at_ps));
-        } else if found.level > 0 {
-            arrivals.note(line, found.at_ps + latency_ps);
+        match own.arrivals.of(heard.line) {
+            Some(arrives_ps) if is_cached => {
+                latency_ps = latency_ps.max(arrives_ps.saturating_sub(found.at_ps));
+            }
+            _ if has_more => own.arrivals.note(heard.line, found.at_ps + latency_ps),
+            _ => {}
         }
-        if followed.prefetched.is_some() {
-            self.let_hear(core, found, line);
+        if let Some(Some(nearest)) = own.prefetchers.first_mut() {
+            let mut wanted = Wanted::new();
+            nearest.hear(&heard, &mut wanted);
+            if !wanted.is_empty() {
+                self.prefetch_all(core, &wanted, 0, found.at_ps);
+            }
+        }
+        if has_more {
+            self.let_farther_hear(core, found, &heard);
         }
         latency_ps
     }
 
-    /// Lets the prefetchers of each level that an access reached hear of it.
-    fn let_hear(&mut self, core: usize, found: &Found, line: u64) {
-        let heard = Heard { instruction: found.instruction, line };
+    /// Lets the prefetchers of each level behind the first one that an access reached hear of it.
+    #[inline(never)]
+    fn let_farther_hear(&mut self, core: usize, found: &Found, heard: &Heard) {
         let reached = (found.level + 1).min(self.levels());
-        for level in 0..reached {
+        for level in 1..reached {
+            let Some(followed) = &mut self.followed else { return };
+            let Some(prefetchers) = &mut followed.cores[core].prefetchers[level] else { continue };
             let mut wanted = Wanted::new();
-            let followed = self.followed.as_mut();
-            if let Some(prefetchers) = followed.and_then(|own| own.cores[core].prefetchers[level].as_mut()) {
-                prefetchers.hear(&heard, &mut wanted);
-            }
-            wanted.into_iter().for_each(|line| self.prefetch(core, line, level, found.at_ps));
+            prefetchers.hear(heard, &mut wanted);
+            self.prefetch_all(core, &wanted, level, found.at_ps);
         }
+    }
+
+    #[inline(never)]
+    fn prefetch_all(&mut self, core: usize, wanted: &Wanted, into: usize, at_ps: u64) {
+        wanted.iter().for_each(|&line| self.prefetch(core, line, into, at_ps));
     }
 
     /// Brings a line into a level from below, unless it is there, or too much is under way.

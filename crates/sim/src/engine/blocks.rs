@@ -31,7 +31,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     }
 
     /// Makes one reference, or a further part of the one before.
-    #[inline(never)]
+    #[inline(always)]
     fn part_or_step(&mut self, access: Access) -> Result<(), MachineError> {
         if !access.is_continued() {
             return self.step(access);

@@ -51,13 +51,18 @@ impl<'a> Accesses<'a> {
     /// Returns the accesses before the first block, and the executions of the blocks.
     pub(crate) fn by_block(self) -> (&'a [Access], impl Iterator<Item = Execution<'a>>) {
         let Self { list, first, blocks, own, end } = self;
-        let start = move |number: usize| blocks.get(number).map_or(end, |block| block.at as usize) - first;
-        let slice = move |from: usize, to: usize| &list[from.min(list.len())..to.min(list.len())];
-        let executions = (0..own).map(move |number| {
-            let (from, to) = (start(number), start(number + 1));
-            Execution { block: blocks[number].block, count: to - from, accesses: slice(from, to) }
+        let start = move |block: Option<&Executed>| block.map_or(end, |block| block.at as usize);
+        let mut from = start(blocks.first());
+        let (before, mut rest) = list.split_at(list.len().min(from - first));
+        let executions = blocks[..own].iter().zip(1..).map(move |(&Executed { block, .. }, next)| {
+            let to = start(blocks.get(next));
+            let count = to - from;
+            let accesses;
+            (accesses, rest) = rest.split_at(rest.len().min(count));
+            from = to;
+            Execution { block, count, accesses }
         });
-        (slice(0, start(0)), executions)
+        (before, executions)
     }
 }
 

@@ -62,10 +62,14 @@ impl Forwarding {
     pub(super) fn find(&self, addr: u64, at: u64) -> Option<u64> {
         let word = addr >> WORD_SHIFT;
         let Stored { word: known, number, ready } = self.words[word as usize % WORDS];
+        if known != word {
+            return None;
+        }
         let in_flight =
             number > 0 && self.stores - number < self.buffer && self.leaves[number as usize % WORDS] > at;
-        (known == word && in_flight).then_some(ready)
+        in_flight.then_some(ready)
     }
+
     /// Returns whether an instruction that gets its data from a store got it from the same place last time, as far as is remembered: a
     /// core then foresees it.
     #[inline]

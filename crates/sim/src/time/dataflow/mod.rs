@@ -211,12 +211,13 @@ impl Dataflow {
         self.cores[core].place.tlb = ps.div_ceil(self.cycle_ps);
     }
 
-    /// Goes on to the instruction that makes the next access; returns when the access is issued.
+    /// Goes on to the instruction that makes the next access; returns when the access is issued, and when the instruction was dispatched.
     #[inline]
-    pub(super) fn issue_ps(&mut self, core: usize) -> u64 {
+    pub(super) fn issue_ps(&mut self, core: usize) -> (u64, u64) {
         let pipeline = &mut self.cores[core];
         let plan = pipeline.block().and_then(|number| self.blocks[number].as_deref());
-        pipeline.issue(plan) * self.cycle_ps
+        let issued = pipeline.issue(plan);
+        (issued * self.cycle_ps, pipeline.dispatched() * self.cycle_ps)
     }
 
     /// Issues a further part of the access that was issued last; returns when.
@@ -224,22 +225,12 @@ impl Dataflow {
         self.cores[core].issue_part() * self.cycle_ps
     }
 
-    /// Returns the address of the instruction that makes the access that was issued last.
-    #[inline]
-    pub(super) fn instruction(&self, core: usize) -> u64 {
-        self.cores[core].instruction()
-    }
-
-    /// Completes the access that was issued last.
-    #[inline]
-    pub(super) fn complete(&mut self, core: usize, reference: &Reference) {
-        self.cores[core].complete(reference);
-    }
-
-    /// Returns when the last instruction of a core was dispatched.
-    #[inline]
-    pub(super) fn dispatched_ps(&self, core: usize) -> u64 {
-        self.cores[core].dispatched() * self.cycle_ps
+    /// Completes the access that was issued last; `reference` says what became of it, given the address of its instruction.
+    #[inline(always)]
+    pub(super) fn complete(&mut self, core: usize, reference: impl FnOnce(u64) -> Reference) {
+        let pipeline = &mut self.cores[core];
+        let reference = reference(pipeline.instruction());
+        pipeline.complete(&reference);
     }
 
     /// Returns when all instructions of a core so far have retired.

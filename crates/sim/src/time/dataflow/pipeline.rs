@@ -81,20 +81,22 @@ impl Pipeline {
         accesses: usize,
         made: usize,
     ) {
-        let done = self.place.done;
-        self.place = Place { repeated_bytes: self.place.repeated_bytes, ..Place::default() };
-        let Some((number, plan)) = block else { return };
+        let done = self.place.begin(block.map(|(number, _)| number), accesses as u32);
+        let Some((_, plan)) = block else { return };
         if let Some(before) = before {
             self.follow(before, plan.addr, done);
         }
-        self.place.block = Some(number);
-        self.place.accesses = accesses as u32;
         if !plan.accesses.is_empty() {
             self.place.left = plan.times(0, self.place.accesses);
         }
-        if made == 0 {
-            return;
+        if made > 0 {
+            self.skip(plan, made);
         }
+    }
+
+    /// Goes on to the instruction that makes the access behind so many.
+    #[cold]
+    fn skip(&mut self, plan: &Plan, made: usize) {
         for _ in 0..made {
             self.next_planned(plan);
         }
@@ -134,7 +136,7 @@ impl Pipeline {
 
     /// The front end goes from the end of a block, which was done at a time, to the next one.
     fn follow(&mut self, ended: &Plan, next: u64, done: u64) {
-        let fetched = self.front.targets.follow(ended.flow(), ended.branch(), ended.end, next);
+        let fetched = self.front.targets.follow(&ended.last, next);
         if !self.design.spec.are_branches_predicted {
             return;
         }

@@ -3,21 +3,19 @@
 use pagewalk_code::{Block, Class, Direction, Flow, Instruction, Operand, Records, Registers};
 
 use super::ready::Names;
+use super::targets::Last;
 use super::units::{Unit, Work, work};
 
 /// A decoded block, and which instruction makes which access.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) addr: u64,
-    /// The address behind the block.
-    pub(super) end: u64,
     /// The instructions, in order.
     pub(super) operations: Box<[Operation]>,
     pub(super) accesses: Box<[Planned]>,
     /// The registers of instructions that have many.
     pub(super) sets: Box<[Registers]>,
-    /// The address and the flow of the last instruction.
-    last: (u64, Flow),
+    pub(super) last: Last,
     /// The number of accesses of instructions that always have as many.
     fixed: u32,
     /// The number of entries whose accesses vary.
@@ -127,12 +125,13 @@ impl Plan {
             following = if operation.plain > 0 { following + 1 } else { 0 };
             operation.plain = following;
         }
+        let end = addr.wrapping_add(block.bytes.into());
+        let (flow, last) = block.instructions.last().map_or((Flow::Next, addr), |last| (last.flow, at(last)));
         Self {
             addr,
-            end: addr.wrapping_add(block.bytes.into()),
             operations: operations.into_boxed_slice(),
             sets: sets.into_boxed_slice(),
-            last: block.instructions.last().map_or((addr, Flow::Next), |last| (at(last), last.flow)),
+            last: Last::new(flow, last, end),
             fixed: accesses.iter().filter_map(|access| access.times).sum(),
             varying: accesses.iter().filter(|access| access.times.is_none()).count() as u32,
             accesses: accesses.into_boxed_slice(),
@@ -144,16 +143,6 @@ impl Plan {
         self.operations.iter_mut().for_each(|operation| operation.reads = Names::NONE);
         self.accesses.iter_mut().for_each(|access| access.address = Names::NONE);
         self
-    }
-
-    /// Returns the flow behind the last instruction.
-    pub(super) fn flow(&self) -> Flow {
-        self.last.1
-    }
-
-    /// Returns the address of the last instruction, which names a branch.
-    pub(super) fn branch(&self) -> u64 {
-        self.last.0
     }
 
     /// Returns how many accesses an entry has in an execution of the block with so many accesses in all: what instructions with a fixed

@@ -14,8 +14,10 @@ const TAG_BITS: u32 = 12;
 const BASE_BITS: u32 = 13;
 /// By table, how many branches before a branch find its entry.
 const LENGTHS: [usize; TABLES] = [5, 12, 27, 60, 130, 260];
-/// Words of so many branches before a branch, above the longest history.
-const WORDS: usize = 5;
+/// The branches of the longest history.
+const LONGEST: usize = LENGTHS[TABLES - 1];
+/// Branches that are kept, the newest first: when there is no more room before the newest one, the longest history moves to the end.
+const KEPT: usize = 2048;
 /// The tables in a vector of the processor, and as many more as it takes to fill it.
 const LANES: usize = 8;
 /// After so many branches, entries that were useful have to show it again.
@@ -48,9 +50,7 @@ impl<const BITS: u32> Folded<BITS> {
 
     /// Takes in the newest branch, and drops the one that is now too old for a table: all bits of its lane in `oldest` are set if that
     /// branch was taken.
-    ///
-    /// Not inlined: where the compiler sees how `oldest` is made, it computes lane by lane.
-    #[inline(never)]
+    #[inline(always)]
     fn push(&mut self, newest: u16, oldest: &[u16; LANES]) {
         for (lane, value) in self.0.iter_mut().enumerate() {
             let moved = (*value << 1 | newest) ^ (oldest[lane] & Self::OLDEST[lane]);
@@ -59,7 +59,48 @@ impl<const BITS: u32> Folded<BITS> {
     }
 }
 
+/// The histories of all tables.
+#[derive(Clone, Debug, Default)]
+struct Histories {
+    /// The index and the tag tell branches apart that are as far from each other as the product of their bits.
+    indices: Folded<INDEX_BITS>,
+    tags: Folded<TAG_BITS>,
+}
+
+impl Histories {
+    /// Takes in the newest branch, as [`Folded::push`] does.
+    ///
+    /// Not inlined: where the compiler sees how `oldest` is made, it computes lane by lane.
+    #[inline(never)]
+    fn push(&mut self, newest: u16, oldest: &[u16; LANES]) {
+        self.indices.push(newest, oldest);
+        self.tags.push(newest, oldest);
+    }
+}
+
+/// The address of a branch, as the tables take it in: what is the same each time that the branch is predicted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Branch {
+    /// By table.
+    places: Places,
+    /// The counter by address.
+    base: usize,
+}
+
+impl Branch {
+    pub(super) fn new(address: u64) -> Self {
+        let base = (address ^ address >> BASE_BITS) as usize % (1 << BASE_BITS);
+        let address = (address ^ address >> 17) as u32;
+        let low = address as u16;
+        let mut places = Places { indices: [low; LANES], tags: [low; LANES] };
+        // Each table takes other bits of the address to those of its history.
+        (0..TABLES).for_each(|table| places.indices[table] ^= (address >> (INDEX_BITS - table as u32)) as u16);
+        Self { places, base }
+    }
+}
+
 /// By table, where it has a branch, and by which tag.
+#[derive(Clone, Copy, Debug)]
 struct Places {
     indices: [u16; LANES],
     tags: [u16; LANES],
@@ -78,30 +119,31 @@ pub(super) struct Predictor {
     /// From -2 to 1 each; taken if it is not negative.
     base: Box<[i8; 1 << BASE_BITS]>,
     tables: Box<[[Entry; 1 << INDEX_BITS]; TABLES]>,
-    /// The index and the tag tell branches apart that are as far from each other as the product of their bits.
-    indices: Folded<INDEX_BITS>,
-    tags: Folded<TAG_BITS>,
-    /// The branches so far, the newest in the lowest bit.
-    branches: [u64; WORDS],
+    histories: Histories,
+    /// Branches; all bits are set of those that were taken.
+    branches: Box<[u16; KEPT]>,
+    /// The place of the newest one.
+    newest: usize,
     count: u32,
 }
 
 impl Predictor {
     pub(super) fn new() -> Self {
-        const { assert!(LENGTHS[TABLES - 1] <= WORDS * 64 && TABLES <= LANES && TAG_BITS < 16) };
+        const { assert!(2 * LONGEST <= KEPT && TABLES <= LANES && TAG_BITS < 16) };
         Self {
             base: Box::new([0; 1 << BASE_BITS]),
             tables: Box::new([[Entry::default(); 1 << INDEX_BITS]; TABLES]),
-            indices: Folded::default(),
-            tags: Folded::default(),
-            branches: [0; WORDS],
+            histories: Histories::default(),
+            branches: Box::new([0; KEPT]),
+            newest: KEPT - LONGEST,
             count: 0,
         }
     }
 
-    /// Predicts the branch at an address, and learns whether it is taken; returns whether the prediction was right.
-    pub(super) fn branch(&mut self, address: u64, taken: bool) -> bool {
-        let places = self.places(address);
+    /// Predicts a branch, and learns whether it is taken; returns whether the prediction was right.
+    #[inline]
+    pub(super) fn branch(&mut self, branch: &Branch, taken: bool) -> bool {
+        let (places, base) = (self.places(branch), branch.base % (1 << BASE_BITS));
         let entries: [Entry; TABLES] = std::array::from_fn(|table| self.tables[table][places.index(table)]);
         // In bits, because no processor could predict branches on them.
         let known = (0..TABLES).fold(0, |known: u32, table| {
@@ -109,7 +151,6 @@ impl Predictor {
         });
         let first = known.checked_ilog2().map(|table| table as usize);
         let second = first.and_then(|first| (known & !(1 << first)).checked_ilog2());
-        let base = (address ^ address >> BASE_BITS) as usize % (1 << BASE_BITS);
         let says = |table: Option<usize>| match table {
             Some(table) => entries[table].counter >= 0,
             None => self.base[base] >= 0,
@@ -142,18 +183,14 @@ impl Predictor {
         predicted == taken
     }
 
-    /// Returns where the tables have the branch at an address.
+    /// Returns where the tables have a branch.
     #[inline]
-    fn places(&self, address: u64) -> Places {
-        let address = (address ^ address >> 17) as u32;
-        let low = address as u16;
-        // Each table takes other bits of the address to those of its history.
-        let mut others = [0; LANES];
-        (0..TABLES).for_each(|table| others[table] = (address >> (INDEX_BITS - table as u32)) as u16);
-        let (mut indices, mut tags) = (self.indices.0, self.tags.0);
-        for ((index, tag), other) in indices.iter_mut().zip(&mut tags).zip(others) {
-            *tag = (low ^ *tag ^ *index << 1) & ((1 << TAG_BITS) - 1);
-            *index = (low ^ other ^ *index) & ((1 << INDEX_BITS) - 1);
+    fn places(&self, branch: &Branch) -> Places {
+        let Places { mut indices, mut tags } = branch.places;
+        let Histories { indices: Folded(of_indices), tags: Folded(of_tags) } = &self.histories;
+        for lane in 0..LANES {
+            tags[lane] = (tags[lane] ^ of_tags[lane] ^ of_indices[lane] << 1) & ((1 << TAG_BITS) - 1);
+            indices[lane] = (indices[lane] ^ of_indices[lane]) & ((1 << INDEX_BITS) - 1);
         }
         Places { indices, tags }
     }
@@ -175,16 +212,16 @@ impl Predictor {
 
     fn remember(&mut self, taken: bool) {
         let mut oldest = [0; LANES];
-        for (oldest, length) in oldest.iter_mut().zip(LENGTHS) {
-            let at = length - 1;
-            *oldest = ((self.branches[at / 64] >> (at % 64)) as u16 & 1).wrapping_neg();
+        if let Some(history) = self.branches[self.newest..].first_chunk::<LONGEST>() {
+            oldest.iter_mut().zip(LENGTHS).for_each(|(oldest, length)| *oldest = history[length - 1]);
         }
-        self.indices.push(taken.into(), &oldest);
-        self.tags.push(taken.into(), &oldest);
-        let mut carried = u64::from(taken);
-        for word in &mut self.branches {
-            (*word, carried) = (*word << 1 | carried, *word >> 63);
+        self.histories.push(taken.into(), &oldest);
+        if self.newest == 0 {
+            self.newest = KEPT - LONGEST;
+            self.branches.copy_within(..LONGEST, self.newest);
         }
+        self.newest -= 1;
+        self.branches[self.newest] = u16::from(taken).wrapping_neg();
         self.count = self.count.wrapping_add(1);
         if self.count.is_multiple_of(AGE) {
             self.tables.iter_mut().flatten().for_each(|entry| entry.useful >>= 1);
@@ -207,7 +244,7 @@ mod tests {
         let mut predictor = Predictor::new();
         let mut wrong = 0;
         for number in 0..count {
-            let right = predictor.branch(0x40_1000, outcome(number));
+            let right = predictor.branch(&Branch::new(0x40_1000), outcome(number));
             wrong += u32::from(!right && number >= count / 2);
         }
         wrong * 2000 / count

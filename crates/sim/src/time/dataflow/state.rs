@@ -142,6 +142,16 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Goes to the beginning of a block that makes so many accesses; returns when the last instruction of the one before was done.
+    #[inline]
+    pub(super) fn begin(&mut self, block: Option<usize>, accesses: u32) -> u64 {
+        (self.block, self.instruction) = (block, 0);
+        (self.entry, self.left, self.accesses) = (0, 0, accesses);
+        self.making = None;
+        (self.issued, self.tlb) = (0, 0);
+        std::mem::take(&mut self.done)
+    }
+
     /// Notes when an access is issued; returns that.
     #[inline]
     pub(super) fn issue(&mut self, issued: u64) -> u64 {

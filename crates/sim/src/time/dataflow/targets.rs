@@ -2,7 +2,7 @@
 
 use pagewalk_code::Flow;
 
-use super::predictor::Predictor;
+use super::predictor::{Branch, Predictor};
 
 /// Return addresses that are kept; the oldest is lost. AMD, "Software Optimization Guide for the AMD Family 19h Processors".
 const RETURNS: usize = 32;
@@ -25,6 +25,22 @@ pub(super) struct Fetched {
     pub(super) taken: bool,
 }
 
+/// The last instruction of a block.
+#[derive(Clone, Debug)]
+pub(super) struct Last {
+    flow: Flow,
+    at: u64,
+    /// The address behind it.
+    behind: u64,
+    branch: Branch,
+}
+
+impl Last {
+    pub(super) fn new(flow: Flow, at: u64, behind: u64) -> Self {
+        Self { flow, at, behind, branch: Branch::new(at) }
+    }
+}
+
 /// The front end's knowledge of where control goes.
 #[derive(Clone, Debug)]
 pub(super) struct Targets {
@@ -34,7 +50,7 @@ pub(super) struct Targets {
     /// By address, and by address and the targets before it: a branch and its target.
     indirect: [Box<[(u64, u64)]>; 2],
     path: u64,
-    buffer: Box<[u64]>,
+    buffer: Box<[u64; BUFFER]>,
 }
 
 impl Targets {
@@ -46,19 +62,21 @@ impl Targets {
             top: 0,
             indirect: [table(), table()],
             path: 0,
-            buffer: vec![0; BUFFER].into_boxed_slice(),
+            buffer: Box::new([0; BUFFER]),
         }
     }
 
-    /// Follows the flow of the instruction at `branch`, behind which lies `behind`, to the next instruction.
-    pub(super) fn follow(&mut self, flow: Flow, branch: u64, behind: u64, next: u64) -> Fetched {
+    /// Follows the last instruction of a block to the next one.
+    #[inline]
+    pub(super) fn follow(&mut self, last: &Last, next: u64) -> Fetched {
+        let &Last { flow, at: branch, behind, .. } = last;
         let taken = match flow {
             Flow::FallThrough => false,
             Flow::Conditional { target } => next == target,
             _ => next != behind,
         };
         let right = match flow {
-            Flow::Conditional { .. } => self.directions.branch(branch, taken),
+            Flow::Conditional { .. } => self.directions.branch(&last.branch, taken),
             Flow::FallThrough | Flow::Jump { .. } | Flow::Repeat | Flow::Stop => true,
             // A handler of a signal.
             Flow::Next => !taken,
@@ -128,12 +146,12 @@ mod tests {
         for round in 0..3 {
             for call in [0x1000, 0x2000] {
                 let flow = Flow::Call { target: 0x9000 };
-                assert!(!targets.follow(flow, call, call + 5, 0x9000).mispredicted);
-                let fetched = targets.follow(Flow::Return, 0x9010, 0x9011, call + 5);
+                assert!(!targets.follow(&Last::new(flow, call, call + 5), 0x9000).mispredicted);
+                let fetched = targets.follow(&Last::new(Flow::Return, 0x9010, 0x9011), call + 5);
                 assert!(!fetched.mispredicted && fetched.taken, "round {round}");
             }
         }
-        assert!(targets.follow(Flow::Return, 0x9010, 0x9011, 0x5000).mispredicted);
+        assert!(targets.follow(&Last::new(Flow::Return, 0x9010, 0x9011), 0x5000).mispredicted);
     }
 
     #[test]
@@ -142,14 +160,15 @@ mod tests {
         let mut wrong = 0;
         for round in 0..100_u64 {
             let target = 0x3000 + round % 3 * 0x100;
-            wrong += u64::from(targets.follow(Flow::IndirectJump, 0x1000, 0x1002, target).mispredicted);
+            let jump = Last::new(Flow::IndirectJump, 0x1000, 0x1002);
+            wrong += u64::from(targets.follow(&jump, target).mispredicted);
         }
         assert!(wrong < 20, "{wrong}");
-        let jump = Flow::Jump { target: 0x4000 };
-        assert_eq!(targets.follow(jump, 0x2000, 0x2005, 0x4000).bubble, 2);
-        assert_eq!(targets.follow(jump, 0x2000, 0x2005, 0x4000).bubble, 0);
+        let jump = Last::new(Flow::Jump { target: 0x4000 }, 0x2000, 0x2005);
+        assert_eq!(targets.follow(&jump, 0x4000).bubble, 2);
+        assert_eq!(targets.follow(&jump, 0x4000).bubble, 0);
         for (next, bubble) in [(0x203f, 1), (0x2040, 0), (0x2000, 0), (0x1fff, 0)] {
-            assert_eq!(targets.follow(jump, 0x2000, 0x2005, next).bubble, bubble, "to {next:#x}");
+            assert_eq!(targets.follow(&jump, next).bubble, bubble, "to {next:#x}");
         }
     }
 }

@@ -28,8 +28,7 @@ impl IntervalClock {
     pub(super) fn issue(&mut self, core: usize) {
         let Some(dataflow) = &mut self.dataflow else { return };
         let clock = &mut self.cores[core];
-        clock.translated_ps = dataflow.issue_ps(core);
-        clock.now_ps = dataflow.dispatched_ps(core);
+        (clock.translated_ps, clock.now_ps) = dataflow.issue_ps(core);
     }
 
     /// Completes an access that went out at `at_ps` and was found at a level, after so long.
@@ -41,17 +40,17 @@ impl IntervalClock {
         at_ps: u64,
         (level, latency_ps): (usize, u64),
     ) {
-        let Some(dataflow) = &mut self.dataflow else { return };
-        let instruction = dataflow.instruction(core);
-        let queued_ps = self.memory.queued_ps(level, latency_ps);
-        let latency_ps = self.memory.follow(core, &Found { instruction, addr, at_ps, level, latency_ps });
-        let clock = &mut self.cores[core];
-        let mut ready_ps = clock.translated_ps;
-        if level > 0 {
-            ready_ps = clock.registers.take(ready_ps, |start_ps| start_ps + latency_ps);
-        }
-        let (translated_ps, done_ps) = (clock.translated_ps, ready_ps + latency_ps);
-        let reference = Reference { addr: addr.0, write, level, translated_ps, done_ps, queued_ps };
-        dataflow.complete(core, &reference);
+        let Self { dataflow: Some(dataflow), memory, cores, .. } = self else { return };
+        dataflow.complete(core, |instruction| {
+            let queued_ps = memory.queued_ps(level, latency_ps);
+            let latency_ps = memory.follow(core, &Found { instruction, addr, at_ps, level, latency_ps });
+            let clock = &mut cores[core];
+            let mut ready_ps = clock.translated_ps;
+            if level > 0 {
+                ready_ps = clock.registers.take(ready_ps, |start_ps| start_ps + latency_ps);
+            }
+            let (translated_ps, done_ps) = (clock.translated_ps, ready_ps + latency_ps);
+            Reference { addr: addr.0, write, level, translated_ps, done_ps, queued_ps }
+        });
     }
 }

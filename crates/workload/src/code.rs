@@ -146,16 +146,14 @@ struct Place {
 impl Text {
     /// Returns the number of a site, and its code if it is executed for the first time.
     pub(crate) fn block(&mut self, site: &'static Site) -> (BlockId, Option<Code>) {
-        match self.place(site) {
-            Place { block: Some(block), .. } => (block, None),
-            Place { addr, .. } => {
-                let block = BlockId(self.blocks);
-                self.blocks += 1;
-                self.sites.insert(site, Place { addr, block: Some(block) });
-                let bytes = self.assemble(site, addr).into();
-                (block, Some(Code { block, addr: VirtAddr(addr), isa: Isa::Model, bytes }))
-            }
+        if let Some(&Place { block: Some(block), .. }) = self.sites.get(&std::ptr::from_ref(site)) {
+            return (block, None);
         }
+        let (addr, block) = (self.place(site).addr, BlockId(self.blocks));
+        self.blocks += 1;
+        self.sites.insert(site, Place { addr, block: Some(block) });
+        let bytes = self.assemble(site, addr).into();
+        (block, Some(Code { block, addr: VirtAddr(addr), isa: Isa::Model, bytes }))
     }
 
     /// Returns the place of a site, which is the next free one if it has none.

@@ -82,7 +82,7 @@ impl MemoryHierarchy {
         // Without caches no line is known to be on its way.
         let is_cached = !has_more || found.level < self.levels();
         let Some(followed) = &mut self.followed else { return found.latency_ps };
-        let Some(own) = followed.cores.get_mut(core) else { return found.latency_ps };
+        let own = &mut followed.cores[core];
         let mut latency_ps = found.latency_ps;
         match own.arrivals.of(heard.line) {
             Some(arrives_ps) if is_cached => {

@@ -51,7 +51,9 @@ impl ChainedRows {
 
     #[inline]
     pub(super) fn lookup(&mut self, set: usize, key: u64) -> Option<usize> {
-        let way = self.find(set, key)?;
+        // A filter before the array keeps the newest key away: the one before it is the likeliest.
+        let second = self.second(set);
+        let way = if self.keys[set * self.ways + second] == key { second } else { self.find(set, key)? };
         if self.reorder_on_hit {
             self.make_newest(set, way);
         }
@@ -60,6 +62,14 @@ impl ChainedRows {
 
     pub(super) fn peek(&self, set: usize, key: u64) -> Option<usize> {
         Some(set * self.ways + self.find(set, key)?)
+    }
+
+    /// Returns the way that was used before the newest one.
+    #[inline]
+    fn second(&self, set: usize) -> usize {
+        let links = &self.links[set * (self.ways + 1)..][..=self.ways];
+        let newest = links[self.ways].next;
+        usize::from(links[usize::from(newest)].next)
     }
 
     #[inline]

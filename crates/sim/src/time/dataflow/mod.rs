@@ -136,7 +136,7 @@ impl Dataflow {
 
     /// Begins the execution of a block that makes so many accesses, of which so many have been made; what is left of the block before it is
     /// completed.
-    #[inline]
+    #[inline(never)]
     pub(super) fn execute(&mut self, core: usize, block: BlockId, accesses: usize, made: usize) {
         let pipeline = &mut self.cores[core];
         let before = pipeline.block().and_then(|number| self.blocks[number].as_deref());

@@ -75,6 +75,7 @@ impl Pipeline {
 
     /// Begins a block that makes so many accesses, at the instruction that makes the one behind so many; none if nothing is known of its
     /// instructions. The block before it, if one is known, has been finished.
+    #[inline(always)]
     pub(super) fn begin(
         &mut self,
         (block, before): (Option<(usize, &Plan)>, Option<&Plan>),
@@ -135,6 +136,7 @@ impl Pipeline {
     }
 
     /// The front end goes from the end of a block, which was done at a time, to the next one.
+    #[inline(always)]
     fn follow(&mut self, ended: &Plan, next: u64, done: u64) {
         let fetched = self.front.targets.follow(&ended.last, next);
         if !self.design.spec.are_branches_predicted {
@@ -152,28 +154,26 @@ impl Pipeline {
 
     /// Executes what is left of a block: accesses that were not made are those of instructions that a fault or the end of a recording
     /// cut off.
+    #[inline]
     pub(super) fn finish(&mut self, plan: &Plan) {
         self.complete_up_to(plan, plan.operations.len());
         self.place.block = None;
     }
 
     /// Goes on to the instruction of the next access; returns the cycle in which the access is issued.
+    #[inline(always)]
     pub(super) fn issue(&mut self, plan: Option<&Plan>) -> u64 {
-        let Some(plan) = plan else { return self.issue_unplanned() };
-        let Some(planned) = self.next_planned(plan) else {
-            if let Some(operation) = plan.operations.get(self.place.instruction)
-                && self.current.dispatched.is_some()
-            {
-                self.complete_operation(plan, operation);
-            }
-            return self.issue_unplanned();
-        };
+        let Some(plan) = plan else { return self.issue_unplanned(None) };
+        let Some(planned) = self.next_planned(plan) else { return self.issue_unplanned(Some(plan)) };
         let Planned { making, address, .. } = *planned;
         self.place.making = Some(making);
         let number = planned.instruction as usize;
         self.complete_up_to(plan, number);
         let operation = &plan.operations[number];
-        let dispatched = self.dispatched_of(operation);
+        let dispatched = match self.current.dispatched {
+            Some(dispatched) => dispatched,
+            None => self.dispatch(operation),
+        };
         let ready = (dispatched + 1).max(self.execution.ready.of(address, &plan.sets));
         let unit = if making.store { Unit::STORE } else { Unit::LOAD };
         if making.store {
@@ -184,7 +184,7 @@ impl Pipeline {
     }
 
     /// Completes the instructions of the block before one, all of whose accesses have been made.
-    #[inline]
+    #[inline(never)]
     fn complete_up_to(&mut self, plan: &Plan, number: usize) {
         while self.place.instruction < number {
             let operation = &plan.operations[self.place.instruction];
@@ -196,7 +196,14 @@ impl Pipeline {
     }
 
     /// An access that no instruction is known to make: it waits for nothing.
-    fn issue_unplanned(&mut self) -> u64 {
+    #[inline(never)]
+    fn issue_unplanned(&mut self, plan: Option<&Plan>) -> u64 {
+        if let Some(plan) = plan
+            && let Some(operation) = plan.operations.get(self.place.instruction)
+            && self.current.dispatched.is_some()
+        {
+            self.complete_operation(plan, operation);
+        }
         self.place.making = None;
         let dispatched = self.take_dispatch(true, false);
         self.current = Current { dispatched: Some(dispatched), ..Current::default() };
@@ -291,8 +298,12 @@ impl Pipeline {
     }
 
     /// Completes the next instruction of the block, whose accesses have been made.
+    #[inline(always)]
     fn complete_operation(&mut self, plan: &Plan, operation: &Operation) {
-        let dispatched = self.dispatched_of(operation);
+        let dispatched = match self.current.dispatched {
+            Some(dispatched) => dispatched,
+            None => self.dispatch_without_access(operation),
+        };
         let computed = self.compute(plan, operation, dispatched);
         let Current { stored, owned, waited, .. } = self.current;
         let done = computed.max(stored);
@@ -306,12 +317,15 @@ impl Pipeline {
         self.place.instruction += 1;
     }
 
-    /// Dispatches an instruction, if that has not been done.
-    #[inline]
-    fn dispatched_of(&mut self, operation: &Operation) -> u64 {
-        if let Some(dispatched) = self.current.dispatched {
-            return dispatched;
-        }
+    /// Apart from what most accesses take.
+    #[inline(never)]
+    fn dispatch_without_access(&mut self, operation: &Operation) -> u64 {
+        self.dispatch(operation)
+    }
+
+    /// Dispatches an instruction.
+    #[inline(always)]
+    fn dispatch(&mut self, operation: &Operation) -> u64 {
         let mut takes_slot = operation.takes_slot;
         if operation.repeated_bytes > 0 {
             self.place.repeated_bytes += u32::from(operation.repeated_bytes);
@@ -340,6 +354,7 @@ impl Pipeline {
     }
 
     /// Returns when the result of an instruction, whose loads are done, is there.
+    #[inline(always)]
     fn compute(&mut self, plan: &Plan, operation: &Operation, dispatched: u64) -> u64 {
         if let Some(computed) = self.current.computed {
             return computed;

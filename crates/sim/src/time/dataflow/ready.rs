@@ -58,13 +58,13 @@ impl Names {
 /// By register, when its value is there.
 #[derive(Clone, Debug)]
 pub(super) struct Ready {
-    times: Box<[u64; 256]>,
+    times: [u64; 256],
 }
 
 impl Ready {
     pub(super) fn new() -> Self {
         const { assert!(Register::COUNT <= SET as usize) };
-        Self { times: Box::new([0; 256]) }
+        Self { times: [0; 256] }
     }
 
     /// Returns when the last of some registers is there; 0 for none.

@@ -67,7 +67,7 @@ impl Targets {
     }
 
     /// Follows the last instruction of a block to the next one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn follow(&mut self, last: &Last, next: u64) -> Fetched {
         let &Last { flow, at: branch, behind, .. } = last;
         let taken = match flow {

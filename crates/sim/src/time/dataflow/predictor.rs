@@ -12,8 +12,8 @@ const INDEX_BITS: u32 = 11;
 const TAG_BITS: u32 = 12;
 /// The base-2 logarithm of the counters by address.
 const BASE_BITS: u32 = 13;
-/// By table, how many branches before a branch find its entry.
-const LENGTHS: [usize; TABLES] = [5, 12, 27, 60, 130, 260];
+/// By table, how many branches before a branch find its entry. Lanes without a table have a length, too, so that all do the same.
+const LENGTHS: [usize; LANES] = [5, 12, 27, 60, 130, 260, 1, 1];
 /// The branches of the longest history.
 const LONGEST: usize = LENGTHS[TABLES - 1];
 /// Branches that are kept, the newest first: when there is no more room before the newest one, the longest history moves to the end.
@@ -33,48 +33,27 @@ struct Entry {
 }
 
 /// By table, its history, folded to as few bits as an index or a tag has.
-#[derive(Clone, Debug, Default)]
-struct Folded<const BITS: u32>([u16; LANES]);
+#[derive(Clone, Debug)]
+struct Folded<const BITS: u32> {
+    values: [u16; LANES],
+    /// By table, the bit that its oldest branch has been moved to. Not constants: where the compiler knows the bits, it computes lane by
+    /// lane.
+    ends: [u16; LANES],
+}
 
 impl<const BITS: u32> Folded<BITS> {
-    /// By table, the bit that its oldest branch has been moved to.
-    const OLDEST: [u16; LANES] = {
-        let mut bits = [0; LANES];
-        let mut table = 0;
-        while table < TABLES {
-            bits[table] = 1 << (LENGTHS[table] as u32 % BITS);
-            table += 1;
-        }
-        bits
-    };
+    fn new() -> Self {
+        Self { values: [0; LANES], ends: LENGTHS.map(|length| 1 << (length as u32 % BITS)) }
+    }
 
     /// Takes in the newest branch, and drops the one that is now too old for a table: all bits of its lane in `oldest` are set if that
     /// branch was taken.
     #[inline(always)]
     fn push(&mut self, newest: u16, oldest: &[u16; LANES]) {
-        for (lane, value) in self.0.iter_mut().enumerate() {
-            let moved = (*value << 1 | newest) ^ (oldest[lane] & Self::OLDEST[lane]);
-            *value = (moved ^ moved >> BITS) & ((1 << BITS) - 1);
+        for lane in 0..LANES {
+            let moved = (self.values[lane] << 1 | newest) ^ (oldest[lane] & self.ends[lane]);
+            self.values[lane] = (moved ^ moved >> BITS) & ((1 << BITS) - 1);
         }
-    }
-}
-
-/// The histories of all tables.
-#[derive(Clone, Debug, Default)]
-struct Histories {
-    /// The index and the tag tell branches apart that are as far from each other as the product of their bits.
-    indices: Folded<INDEX_BITS>,
-    tags: Folded<TAG_BITS>,
-}
-
-impl Histories {
-    /// Takes in the newest branch, as [`Folded::push`] does.
-    ///
-    /// Not inlined: where the compiler sees how `oldest` is made, it computes lane by lane.
-    #[inline(never)]
-    fn push(&mut self, newest: u16, oldest: &[u16; LANES]) {
-        self.indices.push(newest, oldest);
-        self.tags.push(newest, oldest);
     }
 }
 
@@ -94,7 +73,8 @@ impl Branch {
         let low = address as u16;
         let mut places = Places { indices: [low; LANES], tags: [low; LANES] };
         // Each table takes other bits of the address to those of its history.
-        (0..TABLES).for_each(|table| places.indices[table] ^= (address >> (INDEX_BITS - table as u32)) as u16);
+        (0..TABLES)
+            .for_each(|table| places.indices[table] ^= (address >> (INDEX_BITS - table as u32)) as u16);
         Self { places, base }
     }
 }
@@ -119,7 +99,9 @@ pub(super) struct Predictor {
     /// From -2 to 1 each; taken if it is not negative.
     base: Box<[i8; 1 << BASE_BITS]>,
     tables: Box<[[Entry; 1 << INDEX_BITS]; TABLES]>,
-    histories: Histories,
+    /// The index and the tag tell branches apart that are as far from each other as the product of their bits.
+    indices: Folded<INDEX_BITS>,
+    tags: Folded<TAG_BITS>,
     /// Branches; all bits are set of those that were taken.
     branches: Box<[u16; KEPT]>,
     /// The place of the newest one.
@@ -133,7 +115,8 @@ impl Predictor {
         Self {
             base: Box::new([0; 1 << BASE_BITS]),
             tables: Box::new([[Entry::default(); 1 << INDEX_BITS]; TABLES]),
-            histories: Histories::default(),
+            indices: Folded::new(),
+            tags: Folded::new(),
             branches: Box::new([0; KEPT]),
             newest: KEPT - LONGEST,
             count: 0,
@@ -187,7 +170,7 @@ impl Predictor {
     #[inline]
     fn places(&self, branch: &Branch) -> Places {
         let Places { mut indices, mut tags } = branch.places;
-        let Histories { indices: Folded(of_indices), tags: Folded(of_tags) } = &self.histories;
+        let (of_indices, of_tags) = (&self.indices.values, &self.tags.values);
         for lane in 0..LANES {
             tags[lane] = (tags[lane] ^ of_tags[lane] ^ of_indices[lane] << 1) & ((1 << TAG_BITS) - 1);
             indices[lane] = (indices[lane] ^ of_indices[lane]) & ((1 << INDEX_BITS) - 1);
@@ -215,7 +198,8 @@ impl Predictor {
         if let Some(history) = self.branches[self.newest..].first_chunk::<LONGEST>() {
             oldest.iter_mut().zip(LENGTHS).for_each(|(oldest, length)| *oldest = history[length - 1]);
         }
-        self.histories.push(taken.into(), &oldest);
+        self.indices.push(taken.into(), &oldest);
+        self.tags.push(taken.into(), &oldest);
         if self.newest == 0 {
             self.newest = KEPT - LONGEST;
             self.branches.copy_within(..LONGEST, self.newest);

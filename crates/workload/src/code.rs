@@ -145,10 +145,16 @@ struct Place {
 
 impl Text {
     /// Returns the number of a site, and its code if it is executed for the first time.
+    #[inline(always)]
     pub(crate) fn block(&mut self, site: &'static Site) -> (BlockId, Option<Code>) {
-        if let Some(&Place { block: Some(block), .. }) = self.sites.get(&std::ptr::from_ref(site)) {
-            return (block, None);
+        match self.sites.get(&std::ptr::from_ref(site)) {
+            Some(&Place { block: Some(block), .. }) => (block, None),
+            _ => self.first_block(site),
         }
+    }
+
+    #[inline(never)]
+    fn first_block(&mut self, site: &'static Site) -> (BlockId, Option<Code>) {
         let (addr, block) = (self.place(site).addr, BlockId(self.blocks));
         self.blocks += 1;
         self.sites.insert(site, Place { addr, block: Some(block) });

@@ -29,7 +29,8 @@ impl MemoryHierarchy {
     #[inline]
     pub(super) fn fetch(&mut self, core: usize, addr: PhysAddr, at_ps: u64) -> u64 {
         let line = addr.0 >> LINE_SHIFT;
-        let is_there = self.instructions.get_mut(core).is_none_or(|cache| cache.lines.lookup(line, false));
+        let is_there =
+            self.instructions.get_mut(core).is_none_or(|cache| cache.lines.lookup_newest(line, false));
         if is_there { 0 } else { self.fetch_from_below(core, addr, at_ps) }
     }
 

@@ -19,6 +19,7 @@ const UNDER_WAY: u32 = 64;
 pub(super) struct Followed {
     /// By core.
     cores: Vec<Core>,
+    has_caches: bool,
     /// By level, the lines that prefetchers brought there; none if no level has prefetchers.
     prefetched: Option<Vec<u64>>,
     memory_prefetch_reads: u64,
@@ -42,6 +43,12 @@ pub(super) struct Found {
     pub(super) latency_ps: u64,
 }
 
+impl Found {
+    fn line(&self) -> u64 {
+        self.addr.0 >> LINE_SHIFT
+    }
+}
+
 impl Followed {
     /// Creates the prefetchers of a machine's cores, which have heard of nothing.
     pub(super) fn new(spec: &MachineSpec) -> Self {
@@ -53,6 +60,7 @@ impl Followed {
         };
         Self {
             cores: (0..spec.core.count).map(|_| core()).collect(),
+            has_caches: !caches.is_empty(),
             prefetched: caches.iter().any(|cache| cache.prefetch.is_some()).then(|| vec![0; caches.len()]),
             memory_prefetch_reads: 0,
         }
@@ -74,45 +82,45 @@ impl MemoryHierarchy {
         self.followed = Some(Box::new(Followed::new(spec)));
     }
 
-    /// Follows an access: it waits for a line that is on its way, and prefetchers hear of it. Returns the latency.
+    /// Follows an access: it waits for a line that is on its way, and prefetchers hear of it. Returns the latency, and how long of this
+    /// memory hands over other lines.
     #[inline]
-    pub(super) fn follow(&mut self, core: usize, found: &Found) -> u64 {
-        let heard = Heard { instruction: found.instruction, line: found.addr.0 >> LINE_SHIFT };
-        let has_more = found.level > 0;
-        // Without caches no line is known to be on its way.
-        let is_cached = !has_more || found.level < self.levels();
-        let Some(followed) = &mut self.followed else { return found.latency_ps };
-        let own = &mut followed.cores[core];
-        let mut latency_ps = found.latency_ps;
-        match own.arrivals.of(heard.line) {
-            Some(arrives_ps) if is_cached => {
-                latency_ps = latency_ps.max(arrives_ps.saturating_sub(found.at_ps));
+    pub(super) fn follow(&mut self, core: usize, found: &Found) -> (u64, u64) {
+        match &mut self.followed {
+            Some(followed) if found.level == 0 && followed.has_caches => {
+                let arrives_ps = followed.cores[core].arrivals.of(found.line()).unwrap_or(0);
+                self.let_hear(core, found, 0);
+                (found.latency_ps.max(arrives_ps.saturating_sub(found.at_ps)), 0)
             }
-            _ if has_more => own.arrivals.note(heard.line, found.at_ps + latency_ps),
-            _ => {}
+            _ => self.follow_farther(core, found),
         }
-        if let Some(Some(nearest)) = own.prefetchers.first_mut() {
-            let mut wanted = Wanted::new();
-            nearest.hear(&heard, &mut wanted);
-            if !wanted.is_empty() {
-                self.prefetch_all(core, &wanted, 0, found.at_ps);
-            }
-        }
-        if has_more {
-            self.let_farther_hear(core, found, &heard);
-        }
-        latency_ps
     }
 
-    /// Lets the prefetchers of each level behind the first one that an access reached hear of it.
+    /// The same of an access that is not found in the nearest cache.
     #[inline(never)]
-    fn let_farther_hear(&mut self, core: usize, found: &Found, heard: &Heard) {
-        let reached = (found.level + 1).min(self.levels());
-        for level in 1..reached {
-            let Some(followed) = &mut self.followed else { return };
-            let Some(prefetchers) = &mut followed.cores[core].prefetchers[level] else { continue };
-            let mut wanted = Wanted::new();
-            prefetchers.hear(heard, &mut wanted);
+    fn follow_farther(&mut self, core: usize, found: &Found) -> (u64, u64) {
+        let (levels, line) = (self.levels(), found.line());
+        let queued_ps = self.queued_ps(found.level, found.latency_ps);
+        let mut latency_ps = found.latency_ps;
+        let Some(followed) = &mut self.followed else { return (latency_ps, queued_ps) };
+        let arrivals = &mut followed.cores[core].arrivals;
+        if let Some(arrives_ps) = arrivals.of(line).filter(|_| found.level < levels) {
+            latency_ps = latency_ps.max(arrives_ps.saturating_sub(found.at_ps));
+        } else if found.level > 0 {
+            arrivals.note(line, found.at_ps + latency_ps);
+        }
+        (0..levels.min(found.level + 1)).for_each(|level| self.let_hear(core, found, level));
+        (latency_ps, queued_ps)
+    }
+
+    /// Lets the prefetchers of a level that an access reached hear of it.
+    #[inline(always)]
+    fn let_hear(&mut self, core: usize, found: &Found, level: usize) {
+        let Some(followed) = &mut self.followed else { return };
+        let Some(Some(prefetchers)) = followed.cores[core].prefetchers.get_mut(level) else { return };
+        let mut wanted = Wanted::new();
+        prefetchers.hear(&Heard { instruction: found.instruction, line: found.line() }, &mut wanted);
+        if !wanted.is_empty() {
             self.prefetch_all(core, &wanted, level, found.at_ps);
         }
     }
@@ -144,7 +152,7 @@ impl MemoryHierarchy {
         };
         self.fill(core, line, into, from, false, at_ps);
         let Some(followed) = &mut self.followed else { return };
-        let Followed { cores, prefetched, memory_prefetch_reads } = &mut **followed;
+        let Followed { cores, prefetched, memory_prefetch_reads, .. } = &mut **followed;
         *memory_prefetch_reads += u64::from(from == levels);
         cores[core].under_way.take(at_ps, |start_ps| start_ps + latency_ps);
         cores[core].arrivals.note(line, at_ps + latency_ps);

@@ -79,7 +79,8 @@ impl LineArray {
         }
     }
 
-    /// The same where `line` is likely to be the newest of its set: then its use changes nothing but the dirty bit.
+    /// Looks up `line` as [`lookup`](Self::lookup) does, where `line` is likely to be the newest of its set: then its use changes nothing
+    /// but the dirty bit.
     #[inline(always)]
     pub fn lookup_newest(&mut self, line: u64, store: bool) -> bool {
         let set = (line & self.set_mask) as usize;

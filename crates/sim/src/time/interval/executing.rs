@@ -42,8 +42,8 @@ impl IntervalClock {
     ) {
         let Self { dataflow: Some(dataflow), memory, cores, .. } = self else { return };
         dataflow.complete(core, |instruction| {
-            let queued_ps = memory.queued_ps(level, latency_ps);
-            let latency_ps = memory.follow(core, &Found { instruction, addr, at_ps, level, latency_ps });
+            let found = Found { instruction, addr, at_ps, level, latency_ps };
+            let (latency_ps, queued_ps) = memory.follow(core, &found);
             let clock = &mut cores[core];
             let mut ready_ps = clock.translated_ps;
             if level > 0 {

@@ -65,8 +65,12 @@ fn of_block<T: PageTable, C: Clock>(
     engine: &mut Engine<T, C>,
     accesses: &[Access],
 ) -> Result<(), MachineError> {
-    match C::TIMED {
-        true => accesses.iter().try_for_each(|&access| engine.part_or_step(access)),
-        false => engine.untimed(accesses),
+    if !C::TIMED {
+        return engine.untimed(accesses);
     }
+    // A loop, because the compiler does not inline the closure of an iterator of this size.
+    for &access in accesses {
+        engine.part_or_step(access)?;
+    }
+    Ok(())
 }

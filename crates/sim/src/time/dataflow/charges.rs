@@ -58,7 +58,7 @@ impl Slots {
 
     /// Charges as many slots as there are in cycles of computing.
     #[inline(always)]
-    pub(super) fn compute(&mut self, cycles: u64, width: u64) {
+    fn compute(&mut self, cycles: u64, width: u64) {
         self.pending = self.pending.saturating_sub(cycles * width);
     }
 
@@ -106,16 +106,15 @@ impl Charges {
         self.fetch += fetch;
         self.walk += walk;
         self.memory += load - walk + stores;
-        self.compute += compute;
         self.slots.hide(advance - compute, width);
-        self.slots.compute(compute, width);
+        self.compute(compute, width);
     }
 
-    /// Charges cycles to computing, in which slots have been charged.
-    #[inline]
-    pub(super) fn compute(&mut self, cycles: u64, slots: Slots) {
+    /// Charges cycles to computing.
+    #[inline(always)]
+    pub(super) fn compute(&mut self, cycles: u64, width: u64) {
         self.compute += cycles;
-        self.slots = slots;
+        self.slots.compute(cycles, width);
     }
 
     /// Returns the time so far.

@@ -139,7 +139,7 @@ impl Dataflow {
     #[inline(never)]
     pub(super) fn execute(&mut self, core: usize, block: BlockId, accesses: usize, made: usize) {
         let pipeline = &mut self.cores[core];
-        let before = pipeline.block().and_then(|number| self.blocks[number].as_deref());
+        let before = pipeline.place.block.and_then(|number| self.blocks[number].as_deref());
         if let Some(before) = before {
             pipeline.finish(before);
         }
@@ -196,14 +196,19 @@ impl Dataflow {
     /// Goes on to the next line that a core fetches; returns when the front end asks for it.
     #[inline]
     pub(super) fn fetch_ps(&mut self, core: usize) -> u64 {
-        self.cores[core].fetch() * self.cycle_ps
+        self.cores[core].front.fetch() * self.cycle_ps
     }
 
     /// Notes when the address of the line that a core fetched last had been translated, and when the line is there.
     #[inline]
     pub(super) fn fetched(&mut self, core: usize, translated_ps: u64, at_ps: u64) {
-        let [translated, there] = [translated_ps, at_ps].map(|ps| ps.div_ceil(self.cycle_ps));
-        self.cores[core].fetched(translated, there);
+        let front = &mut self.cores[core].front;
+        let asked = front.lines.asked;
+        let asked_ps = asked * self.cycle_ps;
+        // The usual case needs no division.
+        let cycles = |ps: u64| if ps == asked_ps { asked } else { ps.div_ceil(self.cycle_ps) };
+        let (translated, there) = (cycles(translated_ps), cycles(at_ps));
+        front.fetched(translated, there);
     }
 
     /// Notes how long a farther level of the TLB takes to translate the address of the access that a core issued last.
@@ -215,9 +220,9 @@ impl Dataflow {
     #[inline]
     pub(super) fn issue_ps(&mut self, core: usize) -> (u64, u64) {
         let pipeline = &mut self.cores[core];
-        let plan = pipeline.block().and_then(|number| self.blocks[number].as_deref());
+        let plan = pipeline.place.block.and_then(|number| self.blocks[number].as_deref());
         let issued = pipeline.issue(plan);
-        (issued * self.cycle_ps, pipeline.dispatched() * self.cycle_ps)
+        (issued * self.cycle_ps, pipeline.front.dispatch.cycle() * self.cycle_ps)
     }
 
     /// Issues a further part of the access that was issued last; returns when.
@@ -252,6 +257,7 @@ impl Dataflow {
 
     /// Returns what the time of a core so far went into.
     pub(super) fn charged(&self, core: usize) -> Charged {
-        self.cores[core].charged(self.cycle_ps)
+        let Pipeline { charges, design, .. } = &self.cores[core];
+        charges.charged(self.cycle_ps, design.width)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Reference;
 use super::charges::{Charges, Waited};
-use super::plan::{Operation, Plan, Planned};
-use super::state::{Back, Charged, Current, Design, Execution, Front, LEVELS, Place};
+use super::plan::{Making, Operation, Plan, Planned};
+use super::state::{Back, Current, Design, Execution, Front, LEVELS, Place};
 use super::units::Unit;
 
 /// Forwarding of a store's data in cycles: where a core foresees it, which is an address relative to the stack, or the place from which
@@ -32,18 +32,9 @@ impl Pipeline {
         Self { design, front, execution, back, place, current, charges }
     }
 
-    /// Returns the number of the block that is under execution.
-    pub(super) fn block(&self) -> Option<usize> {
-        self.place.block
-    }
-
     /// Returns the address of the instruction that makes the access that was issued last; 0 if that is not known.
     pub(super) fn instruction(&self) -> u64 {
         self.place.making.map_or(0, |making| making.at)
-    }
-
-    pub(super) fn dispatched(&self) -> u64 {
-        self.front.dispatch.cycle()
     }
 
     pub(super) fn retired(&self) -> u64 {
@@ -58,10 +49,6 @@ impl Pipeline {
         }
         self.charge(dispatched.saturating_sub(before), Waited::default());
         before.max(dispatched)
-    }
-
-    pub(super) fn charged(&self, cycle_ps: u64) -> Charged {
-        self.charges.charged(cycle_ps, self.design.width)
     }
 
     /// Goes on with nothing in flight from a cycle on.
@@ -99,10 +86,10 @@ impl Pipeline {
     #[cold]
     fn skip(&mut self, plan: &Plan, made: usize) {
         for _ in 0..made {
-            self.next_planned(plan);
+            self.place.next_planned(plan);
         }
         let (entry, left) = (self.place.entry, self.place.left);
-        if let Some(next) = self.next_planned(plan) {
+        if let Some(next) = self.place.next_planned(plan) {
             (self.place.entry, self.place.left) = (entry, left);
             self.place.instruction = next.instruction as usize;
         }
@@ -112,27 +99,6 @@ impl Pipeline {
     pub(super) fn abandon(&mut self) {
         self.place = Place { done: self.place.done, ..Place::default() };
         self.current = Current::default();
-    }
-
-    /// Goes on to the next line; returns the cycle in which the front end asks for it.
-    #[inline]
-    pub(super) fn fetch(&mut self) -> u64 {
-        let Front { dispatch, redirect, lines, .. } = &mut self.front;
-        let asked = (lines.asked + 1).max(*redirect).max(lines.dispatched.free());
-        lines.dispatched.push(dispatch.cycle());
-        lines.asked = asked;
-        asked
-    }
-
-    /// Lets the instructions that follow wait for the line that was asked for last, which had its translation at a time.
-    #[inline]
-    pub(super) fn fetched(&mut self, translated: u64, there: u64) {
-        let lines = &mut self.front.lines;
-        if there > lines.there {
-            lines.there = there;
-            let since = |cycle: u64| cycle.saturating_sub(lines.asked);
-            (lines.translation, lines.waited) = (since(translated), since(there));
-        }
     }
 
     /// The front end goes from the end of a block, which was done at a time, to the next one.
@@ -164,9 +130,9 @@ impl Pipeline {
     #[inline(always)]
     pub(super) fn issue(&mut self, plan: Option<&Plan>) -> u64 {
         let Some(plan) = plan else { return self.issue_unplanned(None) };
-        let Some(planned) = self.next_planned(plan) else { return self.issue_unplanned(Some(plan)) };
-        let Planned { making, address, .. } = *planned;
-        self.place.making = Some(making);
+        let Some(planned) = self.place.next_planned(plan) else { return self.issue_unplanned(Some(plan)) };
+        let Planned { making: Making { at, store, on_stack }, address, .. } = *planned;
+        self.place.making = Some(Making { at, store, on_stack });
         let number = planned.instruction as usize;
         self.complete_up_to(plan, number);
         let operation = &plan.operations[number];
@@ -175,8 +141,8 @@ impl Pipeline {
             None => self.dispatch(operation),
         };
         let ready = (dispatched + 1).max(self.execution.ready.of(address, &plan.sets));
-        let unit = if making.store { Unit::STORE } else { Unit::LOAD };
-        if making.store {
+        let unit = if store { Unit::STORE } else { Unit::LOAD };
+        if store {
             self.compute(plan, operation, dispatched);
         }
         let issued = self.execution.begin(unit, ready, 1);
@@ -184,7 +150,7 @@ impl Pipeline {
     }
 
     /// Completes the instructions of the block before one, all of whose accesses have been made.
-    #[inline(never)]
+    #[inline(always)]
     fn complete_up_to(&mut self, plan: &Plan, number: usize) {
         while self.place.instruction < number {
             let operation = &plan.operations[self.place.instruction];
@@ -219,22 +185,6 @@ impl Pipeline {
         self.place.issue(issued)
     }
 
-    /// Takes the entry of the plan that makes the next access.
-    #[inline]
-    fn next_planned<'a>(&mut self, plan: &'a Plan) -> Option<&'a Planned> {
-        loop {
-            let planned = plan.accesses.get(self.place.entry)?;
-            if self.place.left > 0 {
-                self.place.left -= 1;
-                return Some(planned);
-            }
-            self.place.entry += 1;
-            if self.place.entry < plan.accesses.len() {
-                self.place.left = plan.times(self.place.entry, self.place.accesses);
-            }
-        }
-    }
-
     /// Completes the access that was issued last.
     #[inline]
     pub(super) fn complete(&mut self, reference: &Reference) {
@@ -259,8 +209,8 @@ impl Pipeline {
             self.complete_load(reference, translation, waited, queue);
         }
         if self.place.making.is_none() {
-            let Current { loaded, stored, waited, .. } = self.current;
-            self.retire(loaded.max(stored), waited);
+            let Current { loaded, stored, .. } = self.current;
+            self.retire(loaded.max(stored));
             self.execution.forwarding.leave(self.back.retire.cycle());
         }
     }
@@ -305,14 +255,14 @@ impl Pipeline {
             None => self.dispatch_without_access(operation),
         };
         let computed = self.compute(plan, operation, dispatched);
-        let Current { stored, owned, waited, .. } = self.current;
+        let Current { stored, owned, .. } = self.current;
         let done = computed.max(stored);
         if stored > 0 {
             let drained = self.back.drain.take(self.back.retire.cycle().max(done).max(owned));
             self.back.stores.push(drained);
             self.execution.forwarding.leave(drained);
         }
-        self.retire(done, waited);
+        self.retire(done);
         self.place.done = computed;
         self.place.instruction += 1;
     }
@@ -337,7 +287,7 @@ impl Pipeline {
         dispatched
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_dispatch(&mut self, takes_slot: bool, stores: bool) -> u64 {
         let mut from = self.front.dispatch.cycle().max(self.back.window.free());
         if stores {
@@ -396,31 +346,30 @@ impl Pipeline {
         done
     }
 
-    /// Retires the current instruction, whose load waited, and charges the time by which retirement advances.
-    #[inline]
-    fn retire(&mut self, done: u64, waited: Waited) {
+    /// Retires the current instruction, and charges the time by which retirement advances.
+    #[inline(always)]
+    fn retire(&mut self, done: u64) {
         let before = self.back.retire.cycle();
         let retired = self.back.retire.take(done);
         // An in-order core holds an instruction back until it begins, and no longer.
         self.back.window.push(if self.design.spec.is_in_order { self.execution.begun } else { retired });
         self.current.dispatched = None;
-        if retired > before {
-            self.charge(retired - before, waited);
+        if self.current.waited.is_any() || self.front.stopped.is_any() {
+            self.charge_what_waited(retired - before);
+        } else {
+            self.charges.compute(retired - before, self.design.width);
         }
     }
 
-    #[inline]
-    fn charge(&mut self, advance: u64, waited: Waited) {
-        let (mut slots, width) = (self.charges.slots, self.design.width);
-        if waited.is_any() || self.front.stopped.is_any() {
-            return self.charge_waiting(advance, waited);
-        }
-        slots.compute(advance, width);
-        self.charges.compute(advance, slots);
-    }
-
+    /// Charges the time by which retirement advances, if it does, where something waited or had stopped.
     #[inline(never)]
-    fn charge_waiting(&mut self, advance: u64, waited: Waited) {
+    fn charge_what_waited(&mut self, advance: u64) {
+        if advance > 0 {
+            self.charge(advance, self.current.waited);
+        }
+    }
+
+    fn charge(&mut self, advance: u64, waited: Waited) {
         let stopped = std::mem::take(&mut self.front.stopped);
         self.charges.charge(advance, stopped, waited, self.design.width);
     }

@@ -1,6 +1,6 @@
 //! Instructions that make no access and take what most take: the shortest way through the pipeline.
 //!
-//! Most instructions are of this kind. What is needed of the pipeline for each is kept in a few local variables, not in memory.
+//! Most instructions are of this kind.
 
 use super::charges::Waited;
 use super::pipeline::Pipeline;
@@ -21,7 +21,8 @@ impl Pipeline {
     fn execute_plain_otherwise(&mut self, plan: &Plan, end: usize) {
         match self.design.spec.is_in_order {
             true => self.execute_run::<true, false>(plan, end),
-            false => self.execute_run::<false, false>(plan, end),
+            // Behind the next one, the front end usually goes on.
+            false => self.execute_run::<false, false>(plan, self.place.instruction + 1),
         }
     }
 
@@ -30,37 +31,31 @@ impl Pipeline {
     fn execute_run<const IS_IN_ORDER: bool, const IS_FREE: bool>(&mut self, plan: &Plan, end: usize) {
         let Self { design, front, execution, back, place, charges, .. } = self;
         let width = design.width;
-        let (mut dispatch, mut retire, mut slots) = (front.dispatch, back.retire, charges.slots);
-        let (mut done, mut before) = (place.done, retire.cycle());
-        let mut charged = before;
+        let (mut done, mut before) = (place.done, back.retire.cycle());
         let mut window = back.window.turn();
         for operation in &plan.operations[place.instruction..end] {
             let mut dispatched = window.free();
             if !IS_FREE {
-                dispatched = front.begins(dispatched.max(dispatch.cycle()));
+                dispatched = front.begins(dispatched.max(front.dispatch.cycle()));
             }
             if operation.takes_slot {
-                slots.take();
-                dispatched = dispatch.take(dispatched);
+                charges.slots.take();
+                dispatched = front.dispatch.take(dispatched);
             } else {
-                dispatched = dispatched.max(dispatch.cycle());
+                dispatched = dispatched.max(front.dispatch.cycle());
             }
             done = execution.simple(operation, dispatched + 1, IS_IN_ORDER);
-            let retired = retire.take(done);
+            let retired = back.retire.take(done);
             // An in-order core holds an instruction back until it begins, and no longer.
             window.push(if IS_IN_ORDER { execution.begun } else { retired });
             if !IS_FREE && retired > before && front.stopped.is_any() {
-                charges.compute(before - charged, slots);
                 let stopped = std::mem::take(&mut front.stopped);
                 charges.charge(retired - before, stopped, Waited::default(), width);
-                (slots, charged) = (charges.slots, retired);
             } else {
-                slots.compute(retired - before, width);
+                charges.compute(retired - before, width);
             }
             before = retired;
         }
-        charges.compute(before - charged, slots);
-        (front.dispatch, back.retire) = (dispatch, retire);
         (place.instruction, place.done) = (end, done);
     }
 }

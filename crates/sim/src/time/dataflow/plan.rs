@@ -148,11 +148,14 @@ impl Plan {
     /// Returns how many accesses an entry has in an execution of the block with so many accesses in all: what instructions with a fixed
     /// number leave is divided among the others, the first of which takes the rest.
     pub(super) fn times(&self, entry: usize, all: u32) -> u32 {
-        self.accesses[entry].times.unwrap_or_else(|| {
-            let left = all.saturating_sub(self.fixed);
-            let is_first = self.accesses[..entry].iter().all(|access| access.times.is_some());
-            left / self.varying + if is_first { left % self.varying } else { 0 }
-        })
+        self.accesses[entry].times.unwrap_or_else(|| self.times_of_varying(entry, all))
+    }
+
+    #[cold]
+    fn times_of_varying(&self, entry: usize, all: u32) -> u32 {
+        let left = all.saturating_sub(self.fixed);
+        let is_first = self.accesses[..entry].iter().all(|access| access.times.is_some());
+        left / self.varying + if is_first { left % self.varying } else { 0 }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::charges::{Stopped, Waited, share};
 use super::forwarding::Forwarding;
 use super::order::{InOrder, Ring};
-use super::plan::{Making, Operation};
+use super::plan::{Making, Operation, Plan, Planned};
 use super::ready::Ready;
 use super::targets::Targets;
 use super::units::{Unit, Units};
@@ -152,6 +152,22 @@ impl Place {
         std::mem::take(&mut self.done)
     }
 
+    /// Takes the entry of the plan that makes the next access.
+    #[inline]
+    pub(super) fn next_planned<'a>(&mut self, plan: &'a Plan) -> Option<&'a Planned> {
+        loop {
+            let planned = plan.accesses.get(self.entry)?;
+            if self.left > 0 {
+                self.left -= 1;
+                return Some(planned);
+            }
+            self.entry += 1;
+            if self.entry < plan.accesses.len() {
+                self.left = plan.times(self.entry, self.accesses);
+            }
+        }
+    }
+
     /// Notes when an access is issued; returns that.
     #[inline]
     pub(super) fn issue(&mut self, issued: u64) -> u64 {
@@ -170,6 +186,27 @@ impl Front {
             redirect: 0,
             lines,
             stopped: Stopped::default(),
+        }
+    }
+
+    /// Goes on to the next line; returns the cycle in which the front end asks for it.
+    #[inline]
+    pub(super) fn fetch(&mut self) -> u64 {
+        let Self { dispatch, redirect, lines, .. } = self;
+        let asked = (lines.asked + 1).max(*redirect).max(lines.dispatched.free());
+        lines.dispatched.push(dispatch.cycle());
+        lines.asked = asked;
+        asked
+    }
+
+    /// Lets the instructions that follow wait for the line that was asked for last, which had its translation at a time.
+    #[inline]
+    pub(super) fn fetched(&mut self, translated: u64, there: u64) {
+        let lines = &mut self.lines;
+        if there > lines.there {
+            lines.there = there;
+            let since = |cycle: u64| cycle.saturating_sub(lines.asked);
+            (lines.translation, lines.waited) = (since(translated), since(there));
         }
     }
 

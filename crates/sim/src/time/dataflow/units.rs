@@ -160,18 +160,31 @@ impl ByCycle<'_> {
     /// Takes a unit from a cycle on; returns when.
     #[inline(always)]
     pub(super) fn take(&mut self, unit: Unit, from: u64) -> u64 {
-        let (one, all) = (unit.times(1), unit.times(ALL) & self.limits);
-        let mut cycle = from;
-        loop {
-            let slot = &mut self.taken[cycle as usize % CYCLES];
-            let idle = (cycle / CYCLES as u64) << CYCLE_SHIFT | self.idle;
-            let is_of_cycle = *slot ^ idle < 1 << CYCLE_SHIFT;
-            let taken = if is_of_cycle { *slot } else { idle };
-            if taken & all == 0 {
-                *slot = taken + one;
-                return cycle;
-            }
+        if self.take_at(unit, from) { from } else { self.take_behind(unit, from) }
+    }
+
+    /// Takes a unit in a cycle, if one is left; returns whether one was.
+    #[inline(always)]
+    fn take_at(&mut self, unit: Unit, cycle: u64) -> bool {
+        let slot = &mut self.taken[cycle as usize % CYCLES];
+        let idle = (cycle / CYCLES as u64) << CYCLE_SHIFT | self.idle;
+        let is_of_cycle = *slot ^ idle < 1 << CYCLE_SHIFT;
+        let taken = if is_of_cycle { *slot } else { idle };
+        let is_left = taken & unit.times(ALL) & self.limits == 0;
+        if is_left {
+            *slot = taken + unit.times(1);
+        }
+        is_left
+    }
+
+    /// Takes a unit behind a cycle in which none is left; returns when. Apart, because the usual way is shorter without a loop.
+    #[cold]
+    #[inline(never)]
+    fn take_behind(&mut self, unit: Unit, cycle: u64) -> u64 {
+        let mut cycle = cycle + 1;
+        while !self.take_at(unit, cycle) {
             cycle += 1;
         }
+        cycle
     }
 }

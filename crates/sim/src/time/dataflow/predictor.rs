@@ -50,9 +50,9 @@ impl<const BITS: u32> Folded<BITS> {
     /// branch was taken.
     #[inline(always)]
     fn push(&mut self, newest: u16, oldest: &[u16; LANES]) {
-        for lane in 0..LANES {
-            let moved = (self.values[lane] << 1 | newest) ^ (oldest[lane] & self.ends[lane]);
-            self.values[lane] = (moved ^ moved >> BITS) & ((1 << BITS) - 1);
+        for ((value, oldest), end) in self.values.iter_mut().zip(oldest).zip(self.ends) {
+            let moved = (*value << 1 | newest) ^ (oldest & end);
+            *value = (moved ^ moved >> BITS) & ((1 << BITS) - 1);
         }
     }
 }

@@ -153,6 +153,7 @@ impl Text {
         }
     }
 
+    /// The same of a site that has no number yet. Apart, because a known site is looked up before each execution.
     #[inline(never)]
     fn first_block(&mut self, site: &'static Site) -> (BlockId, Option<Code>) {
         let (addr, block) = (self.place(site).addr, BlockId(self.blocks));

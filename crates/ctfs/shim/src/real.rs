@@ -4,8 +4,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 unsafe extern "C" {
-    /// The one function, with those that cancel and that set how a thread is cancelled, that a thread which can be cancelled anywhere may
-    /// call.
+    /// One of the three functions that POSIX lets a thread call which can be cancelled anywhere.
     fn pthread_setcancelstate(new: c_int, old: *mut c_int) -> c_int;
 }
 

@@ -197,9 +197,9 @@ const NONE: Slot = Slot { known: NEVER, frame: Pfn(0) };
 impl<const ORDER: u32> Classes<ORDER> {
     fn new(of_array: SetClasses, most: usize) -> Self {
         let shift = of_array.shift + ORDER + PAGE_SHIFT;
-        // The kind of use is no part of a class, and neither is more than an address has.
-        let beyond = Access::ADDR_BITS.saturating_sub(shift).min(usize::BITS - 1);
-        let mask = (of_array.classes as usize).min(most).min(1 << beyond) - 1;
+        // A class has bits of the address only: the bit of the kind of use is above these.
+        let bits = Access::ADDR_BITS.saturating_sub(shift);
+        let mask = (of_array.classes as usize).min(most).min(1 << bits) - 1;
         Self { slots: [NONE; MOST_CLASSES], mask, shift: shift.min(Access::ADDR_BITS), blind: 0 }
     }
 

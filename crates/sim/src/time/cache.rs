@@ -207,7 +207,7 @@ impl MemoryHierarchy {
         self.search(core, addr, kind, at_ps, (first, first))
     }
 
-    /// Searches the levels behind the first one for the data of a reference.
+    /// Searches the levels behind the first one for the data of a reference. Apart, so that the usual hit is all that stands inline.
     #[inline(never)]
     fn search_behind_first(
         &mut self,

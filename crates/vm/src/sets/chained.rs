@@ -51,7 +51,7 @@ impl ChainedRows {
 
     #[inline]
     pub(super) fn lookup(&mut self, set: usize, key: u64) -> Option<usize> {
-        // A filter before the array keeps the newest key away: the one before it is the likeliest.
+        // Callers that remember what they looked up last do not ask for the newest key: the one before it is the likeliest.
         let second = self.second(set);
         let way = if self.keys[set * self.ways + second] == key { second } else { self.find(set, key)? };
         if self.reorder_on_hit {

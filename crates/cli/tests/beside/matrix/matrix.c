@@ -805,7 +805,7 @@ int main(int count, char **arguments) {
     if (count > 3) {
         int number = atoi(arguments[3]);
         char name[32];
-        alarm(60); /* a thousand threads are made and end in half a second, but in 20 where others want the processors */
+        alarm(60); /* the longest case takes half a second, and more than 20 on a busy host */
         setvbuf(stdout, 0, _IOFBF, 1 << 16);
         prepare();
         if (number < CASES) {

@@ -19,8 +19,8 @@ pub(super) struct InOrder {
 
 impl InOrder {
     /// Creates a resource with so many slots in a cycle, none of which is taken.
-    pub(super) fn new(width: u32) -> Self {
-        let first = LAST + 1 - u64::from(width);
+    pub(super) fn new(width: u64) -> Self {
+        let first = LAST + 1 - width;
         Self { last: first - 1, first }
     }
 

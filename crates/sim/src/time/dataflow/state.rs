@@ -181,7 +181,7 @@ impl Front {
         let lines =
             Lines { asked: 0, dispatched: Ring::new(design.ahead), there: 0, translation: 0, waited: 0 };
         Self {
-            dispatch: InOrder::new(design.width as u32),
+            dispatch: InOrder::new(design.width),
             targets: Targets::new(),
             redirect: 0,
             lines,
@@ -273,7 +273,7 @@ impl Execution {
 impl Back {
     pub(super) fn new(design: &Design) -> Self {
         Self {
-            retire: InOrder::new(design.spec.retire_width),
+            retire: InOrder::new(design.spec.retire_width.into()),
             window: Ring::new(design.window),
             drain: InOrder::new(1),
             stores: Ring::new(design.spec.store_buffer as usize),

@@ -2,8 +2,11 @@
 
 /// Lines that an interval of time has room for.
 const LINES: u64 = 8;
-/// Intervals that are kept in view. A power of two.
-const INTERVALS: usize = 1 << 12;
+/// Intervals that are kept in view, by the low bits of their number. A power of two.
+const SETS: usize = 1 << 9;
+/// Intervals with the same low bits. Cores can be at very different times: one that has filled a large page table in a page fault is ahead
+/// of the others by milliseconds. Each of them finds the intervals of its own time.
+const WAYS: usize = 8;
 /// Intervals that a request looks ahead at most. Requests for which no core waits, such as stores of the interval model, could otherwise
 /// fill all time.
 const AHEAD: u64 = 256;
@@ -12,33 +15,55 @@ const AHEAD: u64 = 256;
 #[derive(Clone, Debug)]
 pub(super) struct Bandwidth {
     line_ps: u64,
-    /// By the low bits of an interval's number: the number, and the lines that have been taken of it.
-    taken: Box<[(u64, u64)]>,
+    /// Of each set, the intervals that were used last, the last one first.
+    sets: Box<[[Interval; WAYS]]>,
+}
+
+/// An interval of time: its number, and the lines that have been taken of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Interval {
+    number: u64,
+    lines: u64,
 }
 
 impl Bandwidth {
     /// Creates an idle memory, which takes `line_ps` for a line.
     pub(super) fn new(line_ps: u64) -> Self {
-        Self { line_ps: line_ps.max(1), taken: vec![(0, 0); INTERVALS].into_boxed_slice() }
+        let sets = vec![[Interval::default(); WAYS]; SETS].into_boxed_slice();
+        Self { line_ps: line_ps.max(1), sets }
     }
 
     /// Takes the time of a line at `from_ps` at the earliest; returns when it begins.
     #[inline]
     pub(super) fn take(&mut self, from_ps: u64) -> u64 {
-        let interval_ps = LINES * self.line_ps;
+        let line_ps = self.line_ps;
+        let interval_ps = LINES * line_ps;
         let first = from_ps / interval_ps;
-        for interval in first..first + AHEAD {
-            let (number, lines) = &mut self.taken[interval as usize % INTERVALS];
-            if *number < interval {
-                (*number, *lines) = (interval, 0);
-            }
-            if *number == interval && *lines < LINES {
-                let begin_ps = interval * interval_ps + *lines * self.line_ps;
-                *lines += 1;
+        for number in first..first + AHEAD {
+            let interval = self.interval(number);
+            if interval.lines < LINES {
+                let begin_ps = number * interval_ps + interval.lines * line_ps;
+                interval.lines += 1;
                 return begin_ps.max(from_ps);
             }
         }
         (first + AHEAD) * interval_ps
+    }
+
+    /// Returns an interval, in place of the one of its set that was not used for longest if it is not kept.
+    #[inline]
+    fn interval(&mut self, number: u64) -> &mut Interval {
+        let set = &mut self.sets[number as usize % SETS];
+        if set[0].number != number {
+            match set.iter().position(|interval| interval.number == number) {
+                Some(way) => set[..=way].rotate_right(1),
+                None => {
+                    set.rotate_right(1);
+                    set[0] = Interval { number, lines: 0 };
+                }
+            }
+        }
+        &mut set[0]
     }
 }
 
@@ -61,5 +86,21 @@ mod tests {
         let mut bandwidth = Bandwidth::new(10);
         let last = (0..100_000).map(|_| bandwidth.take(0)).max();
         assert_eq!(last, Some(AHEAD * LINES * 10));
+    }
+
+    #[test]
+    fn a_core_that_is_far_ahead_takes_nothing_from_those_behind() {
+        let mut bandwidth = Bandwidth::new(10);
+        let everywhere = LINES * SETS as u64 * 10;
+        for ahead in (0..10 * everywhere).step_by(10) {
+            // Time of seven cores, each ahead of the one before by more than all intervals of a set.
+            for core in (1..8).rev() {
+                let at_ps = core * 1_000_000_007 + ahead;
+                assert!((at_ps..at_ps + 10).contains(&bandwidth.take(at_ps)), "core {core}, {ahead}");
+            }
+            assert_eq!(bandwidth.take(ahead), ahead);
+        }
+        let begins: Vec<u64> = (0..16).map(|_| bandwidth.take(500 * everywhere)).collect();
+        assert_eq!(begins, (500 * everywhere..).step_by(10).take(16).collect::<Vec<_>>());
     }
 }

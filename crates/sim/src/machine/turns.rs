@@ -4,8 +4,11 @@
 //! earliest goes on, until another one's is; of equal ones, the first. So what cores share (memory, devices, the kernel's
 //! locks) sees their requests in order of time, as far as one access at a time can give it.
 //!
-//! DEVIATION: cores run ahead within a batch of events only, and know nothing of the program's own locks. When threads
-//! begin, and what waits for their end, `engine/threads.rs` says.
+//! DEVIATION: each batch of events is consumed whole, so a core that a batch keeps busy for long, as a page fault that fills a
+//! large page table does, begins the next batch ahead of the others. The bandwidth of memory (`time/bandwidth.rs`) keeps their
+//! times apart; banks of DRAM, links and devices do not, and a core that is behind waits for what one ahead of it has taken of
+//! them. Cores know nothing of the program's own locks. When threads begin, and what waits for their end,
+//! `engine/threads.rs` says.
 
 use std::collections::VecDeque;
 

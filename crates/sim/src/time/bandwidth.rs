@@ -50,17 +50,15 @@ impl Bandwidth {
         (first + AHEAD) * interval_ps
     }
 
-    /// Returns an interval, in place of the one of its set that was not used for longest if it is not kept.
+    /// Returns an interval. One that is not kept replaces the interval of its set whose last use is longest ago.
     #[inline]
     fn interval(&mut self, number: u64) -> &mut Interval {
         let set = &mut self.sets[number as usize % SETS];
         if set[0].number != number {
-            match set.iter().position(|interval| interval.number == number) {
-                Some(way) => set[..=way].rotate_right(1),
-                None => {
-                    set.rotate_right(1);
-                    set[0] = Interval { number, lines: 0 };
-                }
+            let way = set.iter().position(|interval| interval.number == number);
+            set[..=way.unwrap_or(WAYS - 1)].rotate_right(1);
+            if way.is_none() {
+                set[0] = Interval { number, lines: 0 };
             }
         }
         &mut set[0]
@@ -91,16 +89,17 @@ mod tests {
     #[test]
     fn a_core_that_is_far_ahead_takes_nothing_from_those_behind() {
         let mut bandwidth = Bandwidth::new(10);
-        let everywhere = LINES * SETS as u64 * 10;
-        for ahead in (0..10 * everywhere).step_by(10) {
-            // Time of seven cores, each ahead of the one before by more than all intervals of a set.
+        // The time after which the sets begin again.
+        let round_ps = LINES * SETS as u64 * 10;
+        for ahead in (0..10 * round_ps).step_by(10) {
+            // Seven cores, each ahead of the one before by many rounds, and one behind all of them.
             for core in (1..8).rev() {
                 let at_ps = core * 1_000_000_007 + ahead;
                 assert!((at_ps..at_ps + 10).contains(&bandwidth.take(at_ps)), "core {core}, {ahead}");
             }
             assert_eq!(bandwidth.take(ahead), ahead);
         }
-        let begins: Vec<u64> = (0..16).map(|_| bandwidth.take(500 * everywhere)).collect();
-        assert_eq!(begins, (500 * everywhere..).step_by(10).take(16).collect::<Vec<_>>());
+        let begins: Vec<u64> = (0..16).map(|_| bandwidth.take(500 * round_ps)).collect();
+        assert_eq!(begins, (500 * round_ps..).step_by(10).take(16).collect::<Vec<_>>());
     }
 }

@@ -175,6 +175,10 @@ fn memory(out: &mut String, host: &Host) {
         line(out, format_args!("transparent = {}", quoted(rule)));
         line(out, format_args!("source = \"/sys/kernel/mm/transparent_hugepage/enabled\""));
     }
+    header(out, "kernel");
+    line(out, format_args!("fault-around = \"64KiB\""));
+    line(out, format_args!("first-stores = \"fault\""));
+    line(out, format_args!("source = \"Linux, mm/memory.c: fault_around_bytes, do_anonymous_page\""));
 }
 
 /// The host of a virtual machine, of which the machine sees nothing.

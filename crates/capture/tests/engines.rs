@@ -139,7 +139,7 @@ fn whole_run_misses_of_gups_agree() {
 
 #[test]
 fn whole_run_misses_of_a_btree_agree() {
-    whole_run_misses_agree("btree", &["200", "150"], false);
+    whole_run_misses_agree("btree", &["150", "50"], false);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn single_stepped(target: &Path, args: &[&str]) -> Option<u64> {
 #[test]
 fn instructions_agree_with_a_single_stepped_run() {
     let target = compile("match", Build::Static);
-    let [short, long] = [["0", "0"], ["2", "1"]];
+    let [short, long] = [["0", "0"], ["1", "0"]];
     let (Some(first), Some(second)) = (single_stepped(&target, &short), single_stepped(&target, &long))
     else {
         return;
@@ -180,7 +180,7 @@ fn instructions_agree_with_a_single_stepped_run() {
     let observed = |args| observe("match", args, Build::Static).instructions;
     let (steps, ours) = (second - first, observed(&long) - observed(&short));
     println!("instructions: {ours}, single-stepped {steps}");
-    assert!(steps > 200_000);
+    assert!(steps > 50_000);
     assert!(distance(ours, steps) <= 0.001, "{ours} instructions, single-stepped {steps}");
 }
 

@@ -5,7 +5,7 @@
 use pagewalk_trace::{Mapping, PageFrame};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::PageKey;
-use pagewalk_vm::space::{FaultError, FaultPlan};
+use pagewalk_vm::space::{FaultError, FaultPlan, Vma};
 
 use super::books;
 use super::context::Context;
@@ -149,6 +149,9 @@ fn enter_new(
 ) -> Result<(), MachineError> {
     let level = cx.state.shape().rank(size);
     enter_page(cx, first, frame, level as u32, write, plan)?;
+    if !write && faults_at_first_store(cx, &plan.vma) {
+        cx.update(first, |leaf| leaf.writable = false);
+    }
     if plan.vma.locked {
         cx.state.frames.lock(frame, true);
     }
@@ -157,6 +160,16 @@ fn enter_new(
     cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
     cx.work(KernelStep::Zero, cx.state.spec.kernel.zero_ps(size));
     Ok(())
+}
+
+/// Returns whether a page that was never written to is entered so that its first store faults. On Linux it shows a page of zeroes up to
+/// then (`mm/memory.c`, `do_anonymous_page`).
+///
+/// DEVIATION: it has its own frame from the beginning, whose zeroing the first fault pays. A trace does not always begin where its
+/// program does: what is taken for unwritten may hold data, which must not lie in one place for all.
+fn faults_at_first_store(cx: &Context<'_>, vma: &Vma) -> bool {
+    let has_zeroes = is_movable(vma) && !vma.locked && vma.huge.is_none();
+    cx.state.spec.kernel.first_stores_fault && has_zeroes && cx.state.frames.given().is_none()
 }
 
 /// Takes the frame that the trace gives to a page that has none: in a block as large as the page was, or in a part of it if

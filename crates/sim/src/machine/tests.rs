@@ -34,6 +34,7 @@ mod differential;
 mod explicit;
 mod fetch;
 mod finer;
+mod first_stores;
 mod fork;
 mod given;
 mod granule;

@@ -77,6 +77,12 @@ static ALLOCATIONS: Words<AllocationSpec> = Words(&[
 static DAEMONS: Words<bool> =
     Words(&[("beside", false, "on a core of their own"), ("between", true, "on the program's core")]);
 
+/// Whether a page that was loaded from first faults again at its first store.
+static FIRST_STORES: Words<bool> = Words(&[
+    ("free", false, "none"),
+    ("fault", true, "another fault, as on Linux, where such a page shows zeroes that all have in common"),
+]);
+
 section! {
     /// Kernel costs, charged serially to the faulting core.
     pub struct KernelSpec {
@@ -84,6 +90,7 @@ section! {
         zero_page_ps: u64 = "zero-page" time(STEP_PS) or "\"100 ns\"", "zeroing 4 KiB";
         zero_huge_page_ps: u64 = "zero-huge-page" time(STEP_PS) or "\"100 us\"", "zeroing 2 MiB; 1 GiB is 512 of them";
         fault_around_bytes: u64 = "fault-around" bytes(4_096, 2 << 20) or "\"4KiB\"", "what a load's fault for a page of a file enters around it, an aligned power of two: Linux has 64KiB";
+        first_stores_fault: bool = "first-stores" word(&FIRST_STORES) or "\"free\"", "what the first store to a page of private memory takes from which was loaded before";
         shootdown_ps: u64 = "shootdown" time(STEP_PS) or "\"2 us\"", "a TLB shootdown on unmap, protect or remap of resident pages";
         system_call_ps: u64 = "system-call" time(STEP_PS) or "\"100 ns\"", "an instruction that the kernel or microcode executes (with `core.dataflow`, where the source says which blocks are executed)";
         allocation: AllocationSpec = "allocation" word(&ALLOCATIONS) or "\"zeroing\"",

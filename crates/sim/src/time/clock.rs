@@ -82,6 +82,9 @@ pub trait CoreTime {
     /// Dispatches the next access on `core`.
     fn begin(&mut self, core: usize);
 
+    /// Returns whether the last access on `core` is the load of an instruction that stores to the same place; false if that is not known.
+    fn modifies(&self, core: usize) -> bool;
+
     /// Dispatches a further part of the last access on `core`.
     fn begin_part(&mut self, core: usize);
 

@@ -46,6 +46,9 @@ impl CoreTime for NoClock {
     fn fetched(&mut self, _: usize, _: PhysAddr) {}
     #[inline(always)]
     fn begin(&mut self, _: usize) {}
+    fn modifies(&self, _: usize) -> bool {
+        false
+    }
     #[inline(always)]
     fn begin_part(&mut self, _: usize) {}
     fn begin_again(&mut self, _: usize) {}

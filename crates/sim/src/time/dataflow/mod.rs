@@ -225,6 +225,11 @@ impl Dataflow {
         (issued * self.cycle_ps, pipeline.front.dispatch.cycle() * self.cycle_ps)
     }
 
+    /// Returns whether the access that a core issued last is the load of an instruction that stores to the same place.
+    pub(super) fn modifies(&self, core: usize) -> bool {
+        self.cores[core].place.making.is_some_and(|making| making.modifies)
+    }
+
     /// Issues a further part of the access that was issued last; returns when.
     pub(super) fn issue_part_ps(&mut self, core: usize) -> u64 {
         self.cores[core].issue_part() * self.cycle_ps

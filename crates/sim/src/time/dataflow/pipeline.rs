@@ -131,8 +131,8 @@ impl Pipeline {
     pub(super) fn issue(&mut self, plan: Option<&Plan>) -> u64 {
         let Some(plan) = plan else { return self.issue_unplanned(None) };
         let Some(planned) = self.place.next_planned(plan) else { return self.issue_unplanned(Some(plan)) };
-        let Planned { making: Making { at, store, on_stack }, address, .. } = *planned;
-        self.place.making = Some(Making { at, store, on_stack });
+        let Planned { making: Making { at, store, modifies, on_stack }, address, .. } = *planned;
+        self.place.making = Some(Making { at, store, modifies, on_stack });
         let number = planned.instruction as usize;
         self.complete_up_to(plan, number);
         let operation = &plan.operations[number];

@@ -62,6 +62,8 @@ pub(super) struct Making {
     /// The address of the instruction.
     pub(super) at: u64,
     pub(super) store: bool,
+    /// Whether it is a load, and the instruction stores to the same place.
+    pub(super) modifies: bool,
     /// Whether the address is relative to the stack pointer or to the frame pointer.
     pub(super) on_stack: bool,
 }
@@ -96,7 +98,12 @@ impl Planned {
         Self {
             instruction,
             address: Names::read(operand.address, sets),
-            making: Making { at, store, on_stack: operand.on_stack },
+            making: Making {
+                at,
+                store,
+                modifies: !store && operand.direction == Direction::Modify,
+                on_stack: operand.on_stack,
+            },
             times: match operand.records {
                 Records::Exactly(times) => Some(times.into()),
                 Records::Varies => None,

@@ -192,6 +192,10 @@ impl CoreTime for IntervalClock {
         self.fetch_line(core, addr);
     }
 
+    fn modifies(&self, core: usize) -> bool {
+        self.dataflow.as_ref().is_some_and(|dataflow| dataflow.modifies(core))
+    }
+
     #[inline(always)]
     fn begin(&mut self, core: usize) {
         if self.dataflow.is_some() {

@@ -297,20 +297,12 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
                     kernel.write_protected(&mut processor, addr)?;
                 }
                 WalkEnd::Empty { .. } => {
-                    let write = write || self.is_to_modify();
+                    let write = write || is_to_modify(self);
                     let (kernel, mut processor) = self.parts();
                     kernel.fault(&mut processor, addr, write)?;
                 }
             }
         }
-    }
-
-    /// Returns whether the access that was begun last is the load of an instruction which stores to the same place: it faults as a
-    /// store does. Where no core executes instructions, that is not known, and the store may fault again.
-    #[cold]
-    fn is_to_modify(&self) -> bool {
-        let is_of_code = self.fetching.as_ref().is_some_and(|fetching| fetching.is_translating());
-        !is_of_code && self.clock.modifies(self.core)
     }
 
     /// Sets the dirty bit of an entry, as the walker does for a store through a translation that is not known to be dirty.
@@ -407,6 +399,14 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         self.fetching.iter().for_each(|fetching| fetching.rows(&mut rows));
         rows
     }
+}
+
+/// Returns whether the access that was begun last is the load of an instruction which stores to the same place: it faults as a
+/// store does. Where no core executes instructions, that is not known, and the store may fault again.
+#[cold]
+fn is_to_modify<T: PageTable, C: Clock>(engine: &Engine<T, C>) -> bool {
+    let is_of_code = engine.fetching.as_ref().is_some_and(|fetching| fetching.is_translating());
+    !is_of_code && engine.clock.modifies(engine.core)
 }
 
 /// Returns the page table of the current process, as a walker reads it.

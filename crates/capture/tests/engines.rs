@@ -139,7 +139,7 @@ fn whole_run_misses_of_gups_agree() {
 
 #[test]
 fn whole_run_misses_of_a_btree_agree() {
-    whole_run_misses_agree("btree", &["150", "50"], false);
+    whole_run_misses_agree("btree", &["200", "150"], false);
 }
 
 #[test]

@@ -29,15 +29,13 @@ pub(crate) struct Fetching {
     /// The end of the addresses that programs have.
     end: VirtAddr,
     lines: u64,
-    /// Whether what is translated is a line of instructions.
-    is_translating: bool,
 }
 
 impl Fetching {
     /// Returns the fetch of so many cores, where programs have this space.
     pub(crate) fn new(cores: usize, space: Option<ProgramSpace>) -> Self {
         let end = VirtAddr(space.map_or(1 << 47, |space| space.bytes));
-        Self { blocks: Vec::new(), last: vec![NONE; cores], end, lines: 0, is_translating: false }
+        Self { blocks: Vec::new(), last: vec![NONE; cores], end, lines: 0 }
     }
 
     /// Takes the place of a block. Blocks are numbered in order; a number out of order no front-end gives.
@@ -55,11 +53,6 @@ impl Fetching {
         } else if let Some(known) = self.blocks.get_mut(number) {
             *known = lines;
         }
-    }
-
-    /// Returns whether what is translated is a line of instructions.
-    pub(super) fn is_translating(&self) -> bool {
-        self.is_translating
     }
 
     /// Lets every core fetch its next line, whatever it fetched last.
@@ -115,13 +108,8 @@ fn translate<T: PageTable, C: Clock>(
     engine: &mut Engine<T, C>,
     addr: VirtAddr,
 ) -> Result<Translation, Stopped> {
-    let set = |engine: &mut Engine<T, C>, is_translating| {
-        engine.fetching.iter_mut().for_each(|fetching| fetching.is_translating = is_translating);
-    };
-    set(engine, true);
     engine.mmu.begin_fetch(engine.core);
     let translated = engine.translate(addr, false);
     engine.mmu.end_fetch(engine.core);
-    set(engine, false);
     translated
 }

@@ -297,7 +297,8 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
                     kernel.write_protected(&mut processor, addr)?;
                 }
                 WalkEnd::Empty { .. } => {
-                    let write = write || is_to_modify(self);
+                    // Without a core that executes instructions, the store of one that loads first may fault again.
+                    let write = write || self.clock.modifies(self.core);
                     let (kernel, mut processor) = self.parts();
                     kernel.fault(&mut processor, addr, write)?;
                 }
@@ -399,14 +400,6 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         self.fetching.iter().for_each(|fetching| fetching.rows(&mut rows));
         rows
     }
-}
-
-/// Returns whether the access that was begun last is the load of an instruction which stores to the same place: it faults as a
-/// store does. Where no core executes instructions, that is not known, and the store may fault again.
-#[cold]
-fn is_to_modify<T: PageTable, C: Clock>(engine: &Engine<T, C>) -> bool {
-    let is_of_code = engine.fetching.as_ref().is_some_and(|fetching| fetching.is_translating());
-    !is_of_code && engine.clock.modifies(engine.core)
 }
 
 /// Returns the page table of the current process, as a walker reads it.

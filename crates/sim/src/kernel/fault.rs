@@ -165,8 +165,8 @@ fn enter_new(
 /// Returns whether a page that was never written to is entered so that its first store faults. On Linux it shows a page of zeroes up to
 /// then (`mm/memory.c`, `do_anonymous_page`).
 ///
-/// DEVIATION: it has its own frame from the beginning, whose zeroing the first fault pays. A trace does not always begin where its
-/// program does: what is taken for unwritten may hold data, which must not lie in one place for all.
+/// DEVIATION: it has its own frame from the beginning, whose zeroing the first fault pays. A trace may begin after its program did:
+/// memory that it has not written to may hold data, and pages of data must not share a frame.
 fn faults_at_first_store(cx: &Context<'_>, vma: &Vma) -> bool {
     let has_zeroes = is_movable(vma) && !vma.locked && vma.huge.is_none();
     cx.state.spec.kernel.first_stores_fault && has_zeroes && cx.state.frames.given().is_none()

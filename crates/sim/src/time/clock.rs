@@ -82,7 +82,7 @@ pub trait CoreTime {
     /// Dispatches the next access on `core`.
     fn begin(&mut self, core: usize);
 
-    /// Returns whether the last access on `core` is the load of an instruction that stores to the same place; false if that is not known.
+    /// Returns whether what `core` did last is the load of an instruction that stores to the same place; false if that is not known.
     fn modifies(&self, core: usize) -> bool;
 
     /// Dispatches a further part of the last access on `core`.

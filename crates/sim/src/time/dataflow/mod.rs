@@ -196,7 +196,10 @@ impl Dataflow {
     /// Goes on to the next line that a core fetches; returns when the front end asks for it.
     #[inline]
     pub(super) fn fetch_ps(&mut self, core: usize) -> u64 {
-        self.cores[core].front.fetch() * self.cycle_ps
+        let pipeline = &mut self.cores[core];
+        // The front end's accesses are not an instruction's.
+        pipeline.place.making = None;
+        pipeline.front.fetch() * self.cycle_ps
     }
 
     /// Notes when the address of the line that a core fetched last had been translated, and when the line is there.
@@ -225,7 +228,7 @@ impl Dataflow {
         (issued * self.cycle_ps, pipeline.front.dispatch.cycle() * self.cycle_ps)
     }
 
-    /// Returns whether the access that a core issued last is the load of an instruction that stores to the same place.
+    /// Returns whether what a core did last is the load of an instruction that stores to the same place; a fetch is none.
     pub(super) fn modifies(&self, core: usize) -> bool {
         self.cores[core].place.making.is_some_and(|making| making.modifies)
     }

@@ -30,8 +30,17 @@ test: setup
 	$(MAKE) --no-print-directory frontends & frontends=$$!; \
 	$(CARGO) build --quiet $(TESTED) --lib --bins --tests --examples; built=$$?; \
 	wait $$frontends && exit $$built
-	$(CARGO) test --workspace --all-features --quiet --no-fail-fast
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going unit-tests integration-tests
 	$(MAKE) --no-print-directory examples
+
+# Cargo runs one test binary after another, and the last test of each leaves processors without work. In two halves of a like
+# length, which are built already, one has work where the other has none.
+unit-tests:
+	+$(CARGO) test --workspace --all-features --quiet --no-fail-fast --lib --bins
+	+$(CARGO) test --workspace --all-features --quiet --no-fail-fast --doc
+
+integration-tests:
+	+$(CARGO) test --workspace --all-features --quiet --no-fail-fast --test '*'
 
 bench: setup build
 	@[ "$$(id -u)" != 0 ] || { scripts/setup.sh images && scripts/setup.sh leveldb && scripts/setup.sh server; }
@@ -143,4 +152,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak gates extend lint mutants fuzz hardware riscv crosscheck ycsb suites modes build install examples package frontends setup clean
+.PHONY: run test unit-tests integration-tests bench papers soak gates extend lint mutants fuzz hardware riscv crosscheck ycsb suites modes build install examples package frontends setup clean

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -194,6 +196,40 @@ COPY(__tsan_memcpy, real_memcpy)
 COPY(__tsan_memmove, real_memmove)
 FILL(memset)
 FILL(__tsan_memset)
+
+/* ---- what the kernel writes into the program's memory ---- */
+
+#define INPUT(name, to, parameters, arguments)                                                                         \
+   EXPORT ssize_t name parameters                                                                                      \
+   {                                                                                                                   \
+      static ssize_t(*real) parameters;                                                                                \
+      if (!real)                                                                                                       \
+         real = (ssize_t(*) parameters)dlsym(RTLD_NEXT, #name);                                                        \
+      ssize_t got = real arguments;                                                                                    \
+      if (got > 0)                                                                                                     \
+         pw_record_kernel_write((uintptr_t)(to), (size_t)got);                                                         \
+      return got;                                                                                                      \
+   }
+
+INPUT(read, to, (int fd, void *to, size_t bytes), (fd, to, bytes))
+INPUT(pread, to, (int fd, void *to, size_t bytes, off_t offset), (fd, to, bytes, offset))
+INPUT(pread64, to, (int fd, void *to, size_t bytes, off64_t offset), (fd, to, bytes, offset))
+INPUT(recv, to, (int fd, void *to, size_t bytes, int flags), (fd, to, bytes, flags))
+INPUT(recvfrom, to, (int fd, void *restrict to, size_t bytes, int flags, struct sockaddr *restrict from, socklen_t *restrict from_bytes),
+      (fd, to, bytes, flags, from, from_bytes))
+INPUT(getrandom, to, (void *to, size_t bytes, unsigned flags), (to, bytes, flags))
+
+/* Of a large buffer, the C library has the kernel fill most; what it copies itself is as little seen here. */
+EXPORT size_t fread(void *restrict to, size_t size, size_t count, FILE *restrict file)
+{
+   static size_t (*real)(void *, size_t, size_t, FILE *);
+   if (!real)
+      real = (size_t (*)(void *, size_t, size_t, FILE *))dlsym(RTLD_NEXT, "fread");
+   size_t got = real(to, size, count, file);
+   if (got * size > 0)
+      pw_record_kernel_write((uintptr_t)to, got * size);
+   return got;
+}
 
 /* ---- ways out of the program that run no destructors ---- */
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define PW_MAGIC 0x4b575750u /* "PWWK" in memory */
-#define PW_VERSION 5u
+#define PW_VERSION 6u
 
 struct pw_header {
    uint32_t magic;
@@ -72,6 +72,9 @@ enum pw_lock { PW_UNLOCKED = 0, PW_LOCKED = 1, PW_LOCKED_ON_FAULT = 2 };
 #define PW_RECORD_TAG_BYTE 6 /* has all of the tag, and nothing of the address */
 /* The record of an executed block, by its number: a word that an instruction holds in 32 bits with their sign. */
 #define PW_RECORD_BLOCK(number) (~(uint64_t)(uint32_t)(number))
+/* What the kernel wrote in a system call, or for a signal, is two records beside each other in one message: of the address of the
+ * first byte, and of that behind the last one. */
+#define PW_RECORD_KERNEL_WRITE (1ull << 53)
 #define PW_RECORDS_PER_MESSAGE 8192u
 #define PW_RECORD_BYTES_MAX 64u
 
@@ -82,6 +85,12 @@ static inline uint64_t pw_size_log2(uint32_t bytes)
    while ((1u << log2) < bytes && log2 < 6)
       log2++;
    return log2;
+}
+
+/* One of the two records of what the kernel wrote. */
+static inline uint64_t pw_kernel_write_record(uint64_t address)
+{
+   return (address & ((1ull << PW_RECORD_SIZE_SHIFT) - 1)) | PW_RECORD_KERNEL_WRITE;
 }
 
 /* Everything of a record but the address. */

@@ -247,6 +247,18 @@ HIDDEN void pw_flush(void)
    }
 }
 
+HIDDEN void pw_record_kernel_write(uint64_t start, uint64_t bytes)
+{
+   if (pw_cursor == NULL)
+      pw_cursor = thread_begin();
+   if (!self.base)
+      return;
+   if (pw_cursor + 2 > self.base + PW_RECORDS_PER_MESSAGE)
+      pw_flush();
+   *pw_cursor++ = pw_kernel_write_record(start);
+   *pw_cursor++ = pw_kernel_write_record(start + bytes);
+}
+
 HIDDEN void pw_send(uint32_t kind, const uint64_t *payload, uint32_t words)
 {
    if (pw_cursor == NULL)

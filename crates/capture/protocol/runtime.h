@@ -44,6 +44,8 @@ EXPORT void pw_record_slowly(uint64_t *cursor, uint64_t record);
 
 /* Sends what the thread has, so that a side record or the end of the program stays in order. */
 HIDDEN void pw_flush(void);
+/* Adds what the kernel wrote to the thread's records. */
+HIDDEN void pw_record_kernel_write(uint64_t start, uint64_t bytes);
 /* Sends a side record. */
 HIDDEN void pw_send(uint32_t kind, const uint64_t *payload, uint32_t words);
 /* This thread runs no more code of the program: sends what it has, and that it ended. */

@@ -67,7 +67,7 @@ char *pw_exec_host(uint64_t address)
    return address && memory_known ? (char *)(uintptr_t)(memory_base + address) : NULL;
 }
 
-static bool read_word(uint64_t address, uint64_t *word)
+bool pw_exec_word(uint64_t address, uint64_t *word)
 {
    struct iovec here = { word, sizeof *word }, there = { pw_exec_host(address), sizeof *word };
    return address && syscall(SYS_process_vm_readv, getpid(), &here, 1ul, &there, 1ul, 0ul) == sizeof *word;
@@ -78,7 +78,7 @@ static long list_length(uint64_t list)
 {
    uint64_t word = 1;
    for (long n = 0; list && n < LIST_MAX; n++) {
-      if (!read_word(list + 8 * (uint64_t)n, &word))
+      if (!pw_exec_word(list + 8 * (uint64_t)n, &word))
          return -1;
       if (!word)
          return n;
@@ -90,7 +90,7 @@ static bool read_list(uint64_t list, long length, char **out)
 {
    for (long n = 0; n < length; n++) {
       uint64_t word;
-      if (!read_word(list + 8 * (uint64_t)n, &word))
+      if (!pw_exec_word(list + 8 * (uint64_t)n, &word))
          return false;
       out[n] = pw_exec_host(word);
    }
@@ -169,7 +169,7 @@ static bool is_own_file(uint64_t path)
 {
    static const char name[16] = "/proc/self/exe";
    uint64_t low, high;
-   return read_word(path, &low) && read_word(path + 7, &high) && memcmp(&low, name, 8) == 0
+   return pw_exec_word(path, &low) && pw_exec_word(path + 7, &high) && memcmp(&low, name, 8) == 0
       && memcmp(&high, name + 7, 8) == 0;
 }
 

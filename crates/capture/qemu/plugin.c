@@ -385,6 +385,52 @@ static void explain(int64_t number, const uint64_t *a, int64_t result)
       explain_refused(number, result);
 }
 
+/* Calls whose result is how many bytes they wrote, and which argument says where to: their address, that of a list of parts, or that
+ * of a message header with such a list. Smaller results are not reported: nearly all go to pages of the stack that are there. */
+static const struct input {
+   enum { BUFFER, LIST, HEADER } kind;
+   int argument;
+   int64_t x86_64, generic;
+} inputs[] = {
+   { BUFFER, 1, 0, 63 },    /* read */
+   { BUFFER, 1, 17, 67 },   /* pread64 */
+   { BUFFER, 1, 45, 207 },  /* recvfrom */
+   { BUFFER, 1, 217, 61 },  /* getdents64 */
+   { BUFFER, 0, 318, 278 }, /* getrandom */
+   { LIST, 1, 19, 65 },     /* readv */
+   { LIST, 1, 295, 69 },    /* preadv */
+   { LIST, 1, 327, 286 },   /* preadv2 */
+   { HEADER, 1, 47, 212 },  /* recvmsg */
+};
+
+/* The parts of a list get the bytes one after another. */
+static void wrote_list(uint64_t list, uint64_t bytes)
+{
+   uint64_t part[2];
+   for (; bytes > 0 && pw_exec_word(list, &part[0]) && pw_exec_word(list + 8, &part[1]); list += 16) {
+      uint64_t written = part[1] < bytes ? part[1] : bytes;
+      if (written > 0)
+         pw_record_kernel_write(part[0], written);
+      bytes -= written;
+   }
+}
+
+static void after_input(int64_t number, const uint64_t *a, uint64_t bytes)
+{
+   for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+      const struct input *input = &inputs[i];
+      uint64_t list;
+      if (number != (is_x86_64 ? input->x86_64 : input->generic))
+         continue;
+      if (input->kind == BUFFER)
+         pw_record_kernel_write(a[input->argument], bytes);
+      else if (input->kind == LIST)
+         wrote_list(a[input->argument], bytes);
+      else if (pw_exec_word(a[input->argument] + 16, &list))
+         wrote_list(list, bytes);
+   }
+}
+
 static void after_syscall(qemu_plugin_id_t id, unsigned processor, int64_t number, int64_t result)
 {
    (void)id, (void)processor;
@@ -416,7 +462,8 @@ static void after_syscall(qemu_plugin_id_t id, unsigned processor, int64_t numbe
    else if (number == numbers->mlockall || number == numbers->munlockall) {
       uint64_t flags = number == numbers->mlockall ? (uint32_t)a[0] : 0;
       send(PW_LOCK_ALL, &flags, 1);
-   }
+   } else if (result > 0)
+      after_input(number, a, (uint64_t)result);
 }
 
 static void on_exit_of_process(qemu_plugin_id_t id, void *data)

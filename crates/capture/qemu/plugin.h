@@ -16,6 +16,8 @@ HIDDEN void pw_exec_prepare(unsigned machine);
 HIDDEN void pw_exec_learn(const struct qemu_plugin_insn *instruction);
 /* A pointer of the program as one of ours: for system calls only, which look before they read. */
 HIDDEN char *pw_exec_host(uint64_t address);
+/* Reads a word of the program's memory; whether there is one. */
+HIDDEN bool pw_exec_word(uint64_t address, uint64_t *word);
 /* execve(path, arguments, environment), addresses in the program's memory: does not return if the new program runs
  * under QEMU and the plugin again. What it returns from is left to QEMU: errors, and programs that are not for the same
  * QEMU. */

@@ -291,7 +291,10 @@ impl Assembler {
             self.instructions = self.instructions.saturating_add(instructions);
         }
         self.accesses += (self.batch.accesses.len() - before) as u64;
-        if self.batch.is_full() { Ok(self.hand_over(sink)) } else { Ok(ControlFlow::Continue(())) }
+        match self.batch.is_full() {
+            true => Ok(self.hand_over(sink)),
+            false => Ok(self.hand_over_marks(sink)),
+        }
     }
 
     fn new_process(&mut self) -> ProcessId {

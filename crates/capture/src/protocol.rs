@@ -5,21 +5,27 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use pagewalk_trace::{Access, Advice, Backing, Batch, BlockId, Code, Executed, Isa, Mapping, Protection};
+use pagewalk_trace::{
+    Access, Advice, Backing, Batch, BlockId, Code, Event, Executed, Isa, Mapping, Protection,
+};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize, VirtAddr, VirtRange};
 
 /// The first four bytes of every message.
 pub const MAGIC: u32 = 0x4b57_5750;
 /// The version of the format that this crate speaks.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 /// Bytes of a message's header.
 pub const HEADER_BYTES: usize = 32;
 /// The most records of one message.
 pub const RECORDS_MAX: usize = 8_192;
 /// The write flag of a record.
 const WRITE: u64 = 1 << 51;
+/// Bits of a record of an access beside its address: the size and the write flag.
+const TAG: u64 = 0xf << Access::ADDR_BITS;
 /// Beside the write flag: the record is a load, then the store of the same bytes.
 const READ_BEFORE: u64 = 1 << 52;
+/// The bit of the two records of what the kernel wrote.
+const KERNEL_WRITE: u64 = 1 << 53;
 /// Bits of a record of an access that are zero.
 const UNUSED: u64 = Access::RESERVED & !READ_BEFORE;
 /// The bit that only the record of an executed block has.
@@ -146,24 +152,59 @@ pub struct File {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Records<'a>(&'a [u8]);
 
-impl Records<'_> {
+impl<'a> Records<'a> {
     /// Returns the number of records, guarded accesses that did not happen included; an access that is a load and a store
     /// counts once.
     pub fn count(&self) -> usize {
         self.0.len() / 8
     }
 
-    fn words(&self) -> impl Iterator<Item = u64> {
+    fn words(&self) -> impl Iterator<Item = u64> + use<'a> {
         self.0.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// Appends the accesses and the executed blocks to a batch: no access for a record that stands for none, two for one that is a load and
-    /// a store. `blocks` are the process's, by its numbers. Returns how many instructions the executed blocks have.
+    /// Appends the accesses, the executed blocks and what the kernel wrote to a batch: no access for a record that stands for none, two
+    /// for one that is a load and a store. `blocks` are the process's, by its numbers. Returns how many instructions the executed blocks
+    /// have.
     ///
     /// # Errors
     ///
-    /// A record with bits that must be zero, or of a block that the process does not have; the batch is then as it was.
+    /// A record with bits that must be zero, of a block that the process does not have, or with half of what the kernel wrote; the batch
+    /// is then as it was.
     pub fn append_to(&self, batch: &mut Batch, blocks: &[KnownBlock]) -> Result<u64, ProtocolError> {
+        if !self.words().any(is_kernel_write) {
+            return self.append_uninterrupted_to(batch, blocks);
+        }
+        let (marks, accesses, executed) = (batch.marks.len(), batch.accesses.len(), batch.blocks.len());
+        let appended = self.append_interrupted_to(batch, blocks);
+        if appended.is_err() {
+            batch.marks.truncate(marks);
+            batch.accesses.truncate(accesses);
+            batch.blocks.truncate(executed);
+        }
+        appended
+    }
+
+    /// Appends the parts between writes of the kernel, and these.
+    fn append_interrupted_to(&self, batch: &mut Batch, blocks: &[KnownBlock]) -> Result<u64, ProtocolError> {
+        let (mut rest, mut instructions) = (*self, 0);
+        while let Some(at) = rest.words().position(is_kernel_write) {
+            let Records(bytes) = rest;
+            let (before, behind) = bytes.split_at(8 * at);
+            instructions += Records(before).append_uninterrupted_to(batch, blocks)?;
+            let (written, behind) = behind.split_at(behind.len().min(16));
+            batch.mark(Event::KernelWrite(kernel_write(Records(written))?));
+            rest = Records(behind);
+        }
+        Ok(instructions + rest.append_uninterrupted_to(batch, blocks)?)
+    }
+
+    /// Does the same for records of accesses and blocks alone.
+    fn append_uninterrupted_to(
+        &self,
+        batch: &mut Batch,
+        blocks: &[KnownBlock],
+    ) -> Result<u64, ProtocolError> {
         let is_wrong = |word: u64| match word & BLOCK {
             0 => word & UNUSED != 0 || word & (READ_BEFORE | WRITE) == READ_BEFORE,
             _ => word & BLOCK_BITS != BLOCK_BITS || number_of(word) as usize >= blocks.len(),
@@ -241,6 +282,29 @@ pub struct KnownBlock {
     pub instructions: u32,
 }
 
+/// Returns whether a record is one of the two of what the kernel wrote.
+fn is_kernel_write(word: u64) -> bool {
+    word & (BLOCK | KERNEL_WRITE) == KERNEL_WRITE
+}
+
+/// Returns the bytes that the kernel wrote: from the address of one record to that of the other.
+fn kernel_write(records: Records<'_>) -> Result<VirtRange, ProtocolError> {
+    let mut address = records.words().map(|word| match is_kernel_write(word) {
+        true if word & Access::RESERVED == KERNEL_WRITE && word & TAG == 0 => {
+            Ok(VirtAddr(word & !KERNEL_WRITE))
+        }
+        _ => Err(ProtocolError::KernelWrite { word }),
+    });
+    let (Some(start), Some(end)) = (address.next(), address.next()) else {
+        return Err(ProtocolError::KernelWrite { word: records.words().next().unwrap_or_default() });
+    };
+    let (start, end) = (start?, end?);
+    if start > end {
+        return Err(ProtocolError::KernelWrite { word: end.0 | KERNEL_WRITE });
+    }
+    Ok(VirtRange::new(start, end))
+}
+
 /// The number in the record of an executed block.
 fn number_of(word: u64) -> u32 {
     !word as u32
@@ -296,6 +360,12 @@ pub enum ProtocolError {
     /// A record with bits that no record has.
     #[error("access record {word:#018x} has bits above bit 52, or bit 52 without bit 51")]
     ReservedBits {
+        /// The word of the record.
+        word: u64,
+    },
+    /// What the kernel wrote is two records, from one address to another.
+    #[error("record {word:#018x} of what the kernel wrote is no address, ends before it begins, or is alone")]
+    KernelWrite {
         /// The word of the record.
         word: u64,
     },

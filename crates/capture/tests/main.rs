@@ -5,6 +5,7 @@ mod code;
 mod common;
 mod engines;
 mod faults;
+mod input;
 mod instructions;
 mod limits;
 mod processes;

@@ -6,8 +6,10 @@ use pagewalk_capture::protocol::{
     Body, HEADER_BYTES, KnownBlock, MAGIC, MESSAGE_BYTES_MAX, Message, VERSION, decode,
 };
 use pagewalk_capture::{Assembler, ProtocolError};
-use pagewalk_trace::{Access, Batch, BlockId, Code, Event, Executed, Isa, Mapping, ProcessId, ThreadId};
-use pagewalk_vm::addr::VirtAddr;
+use pagewalk_trace::{
+    Access, Batch, BlockId, Code, Event, Executed, Isa, Mapping, Mark, ProcessId, ThreadId,
+};
+use pagewalk_vm::addr::{VirtAddr, VirtRange};
 use proptest::prelude::*;
 
 use crate::common;
@@ -61,7 +63,7 @@ fn records_of_no_access_are_skipped_and_strange_ones_refused() {
     let mut out = Batch { accesses: vec![Access(7)], ..Batch::default() };
     assert_eq!(records.append_to(&mut out, &[]), Ok(0));
     assert_eq!(out.accesses, [Access(7), Access(load), Access(store)]);
-    for word in [1 << 52, load | 1 << 53, store | 1 << 63] {
+    for word in [1 << 52, load | 1 << 54, store | 1 << 63] {
         let bytes = message(2, 1, 1, 9, &[load, word]);
         let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) else { panic!() };
         assert_eq!(records.append_to(&mut out, &[]), Err(ProtocolError::ReservedBits { word }));
@@ -123,6 +125,41 @@ fn executed_blocks_come_out_between_their_accesses() {
     let word = block(1) & !(1 << 40);
     assert_eq!(refused(&mut out, word), ProtocolError::ReservedBits { word });
     assert_eq!(out, before, "nothing was added");
+}
+
+#[test]
+fn what_the_kernel_wrote_comes_out_between_accesses_and_blocks() {
+    let written = |addr: u64| addr | 1 << 53;
+    let [load, other] = [0x1000, 0x2008].map(|addr| Access::load(VirtAddr(addr), 4).0);
+    let words =
+        [written(0x5000), written(0x6001), load, block(0), other, written(0x7ff8), written(0x7ff8), block(0)];
+    let known = [KnownBlock { block: BlockId(4), instructions: 3 }];
+    let appended = |words: &[u64], out: &mut Batch| {
+        let bytes = message(2, 1, 1, 9, words);
+        let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) else { panic!() };
+        records.append_to(out, &known)
+    };
+    let mut out = Batch::new();
+    assert_eq!(appended(&words, &mut out), Ok(6));
+    assert_eq!(out.accesses, [load, other].map(Access));
+    assert_eq!(out.blocks, [1, 2].map(|at| Executed { at, block: BlockId(4) }));
+    let range = |start, end| Event::KernelWrite(VirtRange::new(VirtAddr(start), VirtAddr(end)));
+    let marks = [(0, 0, range(0x5000, 0x6001)), (2, 1, range(0x7ff8, 0x7ff8))];
+    assert_eq!(out.marks, marks.map(|(at, blocks, event)| Mark { at, blocks, event }));
+    out.check().expect("a batch as its contract says");
+
+    let before = out.clone();
+    let wrong = |word| Err(ProtocolError::KernelWrite { word });
+    for (words, word) in [
+        (&[load, written(0x5000)][..], written(0x5000)),
+        (&[load, written(0x5000), other], other),
+        (&[load, written(0x5000), written(0x4000)], written(0x4000)),
+        (&[written(1), written(2), load, written(3) | 1 << 51, written(4)], written(3) | 1 << 51),
+        (&[written(1), written(2) | 1 << 62, load], written(2) | 1 << 62),
+    ] {
+        assert_eq!(appended(words, &mut out), wrong(word), "{words:x?}");
+        assert_eq!(out, before, "nothing was added");
+    }
 }
 
 #[test]

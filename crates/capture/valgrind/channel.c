@@ -124,6 +124,17 @@ void pw_flush(void)
    } while (next < end);
 }
 
+/* Adds what the kernel wrote. The program does not run. */
+void pw_record_kernel_write(Addr start, SizeT bytes)
+{
+   if ((pw_state & PW_FILL_MASK) / sizeof *pw_buffer + 2 > PW_BUFFER_RECORDS)
+      pw_flush();
+   ULong *next = pw_buffer + (pw_state & PW_FILL_MASK) / sizeof *pw_buffer;
+   next[0] = pw_kernel_write_record(start);
+   next[1] = pw_kernel_write_record(start + bytes);
+   pw_state += 2 * sizeof *pw_buffer;
+}
+
 /* Sends a side record. The caller has flushed, so that it stays in order with the accesses. */
 void pw_send(UInt kind, const ULong *payload, UInt words)
 {

@@ -29,6 +29,8 @@ Bool pw_wants_blocks = False;
 
 /* Our number of each of Valgrind's threads; Valgrind uses its own numbers again after a thread's end. */
 static UInt *thread_number;
+/* Where the call of each thread receives a message; 0 for all other calls. */
+static Addr *receives_at;
 static UInt threads_created = 1;
 static Bool started = False;
 static ULong fork_tickets = 0;
@@ -85,6 +87,7 @@ static void post_options(void)
 {
    thread_number = VG_(calloc)("pagewalk.threads", VG_N_THREADS + 1, sizeof *thread_number);
    thread_number[1] = 1;
+   receives_at = VG_(calloc)("pagewalk.receives", VG_N_THREADS + 1, sizeof *receives_at);
    if (option_discard) {
       pw_channel_discard();
       return;
@@ -98,13 +101,17 @@ static void post_options(void)
 /* ---- threads ---- */
 
 /* `pw_state` goes to where the thread's code has it, and comes back. */
+static Bool is_running = False;
+
 static void program_runs(ThreadId tid)
 {
+   is_running = True;
    VG_(set_shadow_regs_area)(tid, 1, 0, sizeof pw_state, (const UChar *)&pw_state);
 }
 
 static void program_stops(ThreadId tid)
 {
+   is_running = False;
    VG_(get_shadow_regs_area)(tid, (UChar *)&pw_state, 1, 0, sizeof pw_state);
 }
 
@@ -118,13 +125,19 @@ void pw_start(void)
    pw_space_initial(VG_(get_running_tid)());
 }
 
-static void start_client_code(ThreadId tid, ULong blocks)
+/* What is recorded from now on is this thread's. */
+static void make_current(ThreadId tid)
 {
-   pw_start();
    if (thread_number[tid] != pw_thread) {
       pw_flush();
       pw_thread = thread_number[tid];
    }
+}
+
+static void start_client_code(ThreadId tid, ULong blocks)
+{
+   pw_start();
+   make_current(tid);
    program_runs(tid);
 }
 
@@ -150,10 +163,7 @@ static void thread_create(ThreadId parent, ThreadId child)
 
 static void thread_exit(ThreadId tid)
 {
-   if (thread_number[tid] != pw_thread) {
-      pw_flush();
-      pw_thread = thread_number[tid];
-   }
+   make_current(tid);
    pw_flush();
    pw_send(PW_THREAD_END, NULL, 0);
 }
@@ -227,6 +237,23 @@ static void send_filter(ULong is_set)
    pw_send(PW_FILTER, &is_set, 1);
 }
 
+/* Results of a system call, and what a handler finds on the stack. Valgrind lets a thread begin with memory that it "writes" itself. */
+static void kernel_wrote(CorePart part, ThreadId tid, Addr start, SizeT bytes)
+{
+   Bool is_kernel = part == Vg_CoreSysCall || part == Vg_CoreSignal;
+   /* Of a message that is shorter than its buffer, Valgrind names the whole buffer. */
+   if (!started || !is_kernel || bytes == 0 || start == receives_at[tid])
+      return;
+   /* The frame of a fault's signal is made while the program's code is left in the middle. */
+   Bool was_running = is_running;
+   if (was_running)
+      program_stops(tid);
+   make_current(tid);
+   pw_record_kernel_write(start, bytes);
+   if (was_running)
+      program_runs(tid);
+}
+
 /* What must be sent now, because there may be no afterwards. */
 static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
 {
@@ -237,6 +264,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
    }
    if (pw_sets_filter(number, args[0]))
       send_filter(1);
+   receives_at[tid] = number == __NR_recvfrom ? args[1] : 0;
    pw_space_before_syscall(tid, number, args);
 }
 
@@ -249,6 +277,11 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
    }
    if (replaces_program(number))
       pw_send(PW_EXEC, NULL, 0);
+   if (receives_at[tid]) {
+      receives_at[tid] = 0;
+      if (!sr_isError(result))
+         kernel_wrote(Vg_CoreSysCall, tid, args[1], sr_Res(result) < args[2] ? sr_Res(result) : args[2]);
+   }
    if (pw_sets_filter(number, args[0]) && sr_isError(result))
       send_filter(0);
    pw_space_explain(number, args, result);
@@ -282,6 +315,7 @@ static void pre_options(void)
    VG_(clo_vex_control).guest_chase = False;
    VG_(track_start_client_code)(start_client_code);
    VG_(track_stop_client_code)(stop_client_code);
+   VG_(track_post_mem_write)(kernel_wrote);
    VG_(track_pre_thread_ll_create)(thread_create);
    VG_(track_pre_thread_ll_exit)(thread_exit);
    VG_(atfork)(before_fork, after_fork_parent, after_fork_child);

@@ -49,6 +49,7 @@ Bool pw_channel_open(Int fd, ULong inode, Int *moved_to);
 void pw_channel_discard(void);
 Bool pw_channel_is_ready(void);
 void pw_flush(void);
+void pw_record_kernel_write(Addr start, SizeT bytes);
 void pw_send(UInt kind, const ULong *payload, UInt words);
 void pw_channel_after_fork(void);
 UInt pw_send_code(Addr addr, UInt bytes, UInt instructions);

@@ -245,6 +245,9 @@ pub enum Event {
     },
     /// `brk`: the heap segment is now this range (possibly empty).
     Break(VirtRange),
+    /// A system call, or the delivery of a signal, wrote these bytes into the memory of the current process: what `read` puts into a
+    /// buffer, for example. No access of the stream says so.
+    KernelWrite(VirtRange),
     /// The page had this frame where the program ran: from now on, until another such event about the same addresses.
     /// It says nothing of whether the page is there, or was touched.
     Frame(PageFrame),

@@ -324,6 +324,7 @@ impl ExactFilter {
             | Event::Advise(..)
             | Event::Remap { .. }
             | Event::Break(_)
+            | Event::KernelWrite(_)
             | Event::Frame(_) => self.flush(),
         }
     }

@@ -239,6 +239,7 @@ impl Counter {
             Event::Advise(..) => "advise",
             Event::Remap { .. } => "remap",
             Event::Break(_) => "break",
+            Event::KernelWrite(_) => "kernel-write",
             Event::Frame(_) => "frame",
             // One of each pair is enough.
             Event::JobEnd => return,

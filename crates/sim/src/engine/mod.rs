@@ -112,6 +112,8 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
                 self.clock.code(code);
                 self.fetching.iter_mut().for_each(|fetching| fetching.code(code));
             }
+            // It faults as the program's own stores do, and moves nothing.
+            Event::KernelWrite(_) => {}
             // The addresses of the lines that were fetched may be others' now.
             _ => self.fetching.iter_mut().for_each(|fetching| fetching.forget()),
         }

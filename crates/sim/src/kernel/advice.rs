@@ -9,7 +9,7 @@ use pagewalk_vm::table::Leaf;
 use super::books::settle;
 use super::change::{check_call, drop_range, remove_shown};
 use super::context::{Context, pages_of};
-use super::fault::{FaultFailure, fault, write_protected};
+use super::fault::bring;
 use super::read_ahead::read_before_use;
 use super::reclaim::page_out;
 use super::residents::{Change, tell};
@@ -124,21 +124,8 @@ fn populate(cx: &mut Context<'_>, range: VirtRange, write: Option<bool>) -> Resu
     while vpn < range.end.page() {
         let Some(vma) = cx.process().space.find(vpn.addr()) else { return Ok(()) };
         let write = write.unwrap_or(vma.protection.write && !vma.shared);
-        // The next round finds the page that a fault brings.
-        let brought = match cx.find(vpn) {
-            Some((leaf, level)) if leaf.writable || !write => {
-                let size = cx.state.shape().page_size(level);
-                vpn = Vpn(vpn.align_down(size).0 + size.base_pages());
-                continue;
-            }
-            Some(_) => write_protected(cx, vpn.addr()),
-            None => fault(cx, vpn.addr(), write),
-        };
-        match brought {
-            Ok(()) => {}
-            Err(FaultFailure::Machine(error)) => return Err(error),
-            Err(FaultFailure::Signal) => return Ok(()),
-        }
+        let Some((_, next)) = bring(cx, vpn, write)? else { return Ok(()) };
+        vpn = next;
     }
     Ok(())
 }

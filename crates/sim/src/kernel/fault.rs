@@ -6,6 +6,7 @@ use pagewalk_trace::{Mapping, PageFrame};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::PageKey;
 use pagewalk_vm::space::{FaultError, FaultPlan, Vma};
+use pagewalk_vm::table::Leaf;
 
 use super::books;
 use super::context::Context;
@@ -53,6 +54,30 @@ pub(super) fn write_protected(cx: &mut Context<'_>, addr: VirtAddr) -> Result<()
     match cx.process_mut().space.fault(addr, true, false) {
         Ok(plan) => Ok(copy_on_write(cx, addr.page(), &plan)?),
         Err(_) => Err(FaultFailure::Signal),
+    }
+}
+
+/// Brings the page of `vpn` as an access would, if it is not there or does not allow the access. Returns its entry and the first
+/// page behind it, and none if its mapping does not allow the access.
+pub(super) fn bring(
+    cx: &mut Context<'_>,
+    vpn: Vpn,
+    write: bool,
+) -> Result<Option<(Leaf, Vpn)>, MachineError> {
+    loop {
+        let brought = match cx.find(vpn) {
+            Some((leaf, level)) if leaf.writable || !write => {
+                let size = cx.state.shape().page_size(level);
+                return Ok(Some((leaf, Vpn(vpn.align_down(size).0 + size.base_pages()))));
+            }
+            Some(_) => write_protected(cx, vpn.addr()),
+            None => fault(cx, vpn.addr(), write),
+        };
+        match brought {
+            Ok(()) => {}
+            Err(FaultFailure::Machine(error)) => return Err(error),
+            Err(FaultFailure::Signal) => return Ok(None),
+        }
     }
 }
 

@@ -4,8 +4,8 @@
 //! run on a [`Processor`], which takes the time of what they do and forgets the translations that they change.
 //!
 //! ```text
-//! change   advice   fork    daemons          what the kernel is asked
-//!    \       |       /        |
+//! change   advice   copy_to_user   fork    daemons          what the kernel is asked
+//!    \       |           |          /        |
 //!     fault, sharing        books            a page comes
 //!          |      \          /
 //!     read_ahead   reclaim                   a page leaves, or comes back
@@ -20,6 +20,7 @@ mod advice;
 mod books;
 mod change;
 mod context;
+mod copy_to_user;
 mod counts;
 mod fault;
 mod fork;
@@ -186,6 +187,7 @@ impl<T: PageTable> Kernel<T> {
             Event::Remap { from, to } => change::remap(cx, *from, *to),
             Event::Break(heap) => change::set_break(cx, *heap),
             Event::Frame(given) => change::learn_frame(cx, *given),
+            Event::KernelWrite(range) => copy_to_user::kernel_write(cx, *range),
             _ => Ok(()),
         }
     }

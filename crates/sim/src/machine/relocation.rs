@@ -160,6 +160,10 @@ impl Relocation {
                 self.parts(*range, |part| Event::Advise(part, *advice));
                 return Ok(());
             }
+            Event::KernelWrite(range) => {
+                self.parts(*range, Event::KernelWrite);
+                return Ok(());
+            }
             Event::Instructions(_)
             | Event::Thread(_)
             | Event::ThreadEnd(_)

@@ -39,6 +39,7 @@ mod fork;
 mod given;
 mod granule;
 mod guest;
+mod kernel_writes;
 mod named;
 mod outlines;
 mod paging;

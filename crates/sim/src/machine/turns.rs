@@ -30,6 +30,8 @@ struct Turn<'a> {
     /// Instructions and accesses of their segment, if one begins here.
     segment: Option<(u64, u64)>,
     accesses: Accesses<'a>,
+    /// An event of the core's thread behind them, which other cores do not wait for.
+    then: Option<&'a Event>,
 }
 
 /// Consumes a batch, core by core.
@@ -42,7 +44,7 @@ pub(super) fn batch<T: PageTable, C: Clock>(
     let mut turns = Turns { pieces: (0..cores).map(|_| VecDeque::new()).collect() };
     let (mut core, mut segment) = (engine.core, None);
     for piece in pieces(batch) {
-        turns.pieces[core].push_back(Turn { segment: segment.take(), accesses: piece.accesses });
+        turns.pieces[core].push_back(Turn { segment: segment.take(), accesses: piece.accesses, then: None });
         match piece.then {
             Then::Segment { instructions, accesses } => {
                 engine.counts.instructions += instructions;
@@ -70,6 +72,9 @@ pub(super) fn batch<T: PageTable, C: Clock>(
             ) => {}
             // The code of a block comes before its first execution, and may come earlier.
             Then::Event(Event::Code(code)) => engine.clock.code(code),
+            Then::Event(event @ Event::KernelWrite(_)) => {
+                turns.pieces[core].back_mut().expect("it was added above").then = Some(event);
+            }
             Then::Event(event) => {
                 turns.take(engine)?;
                 engine.core = core;
@@ -104,7 +109,9 @@ impl Turns<'_> {
                 let (now, rest) = piece.accesses.split_at(most);
                 if now.is_empty() {
                     engine.accesses(rest)?;
+                    let then = piece.then;
                     self.pieces[core].pop_front();
+                    then.map_or(Ok(()), |event| engine.event(event))?;
                 } else {
                     piece.accesses = rest;
                     engine.accesses(now)?;

@@ -123,6 +123,7 @@ impl FirstTouches {
                 self.written.get_or_insert_default().retain(|page| page.0 != process);
             }
             Event::Phase(_)
+            | Event::KernelWrite(_)
             | Event::Protect(..)
             | Event::Advise(..)
             | Event::Thread(_)

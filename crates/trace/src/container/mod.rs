@@ -4,7 +4,7 @@
 //! Batch boundaries carry meaning (see [`Event::Instructions`](crate::Event::Instructions)), so a batch never
 //! lies in two chunks.
 //!
-//! # Format, version 4
+//! # Format, version 5
 //!
 //! Earlier versions are read, too. Version 3 does not say which blocks of instructions were executed. Versions 1 and 2 say neither
 //! what was not observed nor which frames pages have. Version 1 has fewer kinds of advice, and its mappings do not tell which file
@@ -120,7 +120,7 @@ pub use source::PwtSource;
 pub use writer::Writer;
 
 /// The format version that is written; those before it are read, too.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 /// The most accesses that a chunk holds, and the number that the writer aims for.
 pub const CHUNK_ACCESSES: usize = 65_536;
 /// The most executed blocks that a chunk holds.

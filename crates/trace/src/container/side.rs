@@ -24,6 +24,7 @@
 //! | 17 | `Unobserved`, from version 3 on | number of bytes, UTF-8 text |
 //! | 18 | `Frame`, from version 3 on | page number, frame number, one byte: the page's size, 0 4 KiB, 1 2 MiB, 2 1 GiB |
 //! | 19 | `Code`, from version 4 on | number of the block, address, one byte: the place in [`Isa::ALL`]; number of bytes, the bytes |
+//! | 20 | `KernelWrite`, from version 5 on | start, end |
 
 use pagewalk_vm::addr::{PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 
@@ -128,6 +129,7 @@ fn put_event(out: &mut Vec<u8>, event: &Event) {
             varint::put(out, code.bytes.len() as u64);
             out.extend_from_slice(&code.bytes);
         }
+        Event::KernelWrite(range) => put_range(out, 20, *range),
     }
 }
 
@@ -169,6 +171,7 @@ fn take_event(input: &mut &[u8]) -> Option<Event> {
         17 => Event::Unobserved(take_text(input)?),
         18 => Event::Frame(take_page_frame(input)?),
         19 => Event::Code(take_code(input)?),
+        20 => Event::KernelWrite(take_range(input)?),
         _ => return None,
     })
 }
@@ -274,7 +277,8 @@ mod tests {
     #[test]
     fn unknown_codes_are_refused() {
         for bytes in [
-            &[20][..],
+            &[21][..],
+            &[20, 1],
             &[19, 1, 0, 6, 0],
             &[19, 1, 0, 0, 2, 0x90],
             &[19, 0xff, 0xff, 0xff, 0xff, 0x1f, 0, 0, 0],

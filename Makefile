@@ -34,13 +34,15 @@ test: setup
 	$(MAKE) --no-print-directory examples
 
 # Cargo runs one test binary after another, and the last test of each leaves processors without work. In two halves of a like
-# length, which are built already, one has work where the other has none.
+# length, which are built already, one has work where the other has none. Tests of libraries wait for nothing but each other: more
+# of their threads than processors only take these from each other. Make's job server would be none of theirs.
+unit-tests: export RUST_TEST_THREADS = $(shell nproc)
 unit-tests:
-	+$(CARGO) test --workspace --all-features --quiet --no-fail-fast --lib --bins
-	+$(CARGO) test --workspace --all-features --quiet --no-fail-fast --doc
+	MAKEFLAGS= $(CARGO) test --workspace --all-features --quiet --no-fail-fast --lib --bins
+	MAKEFLAGS= $(CARGO) test --workspace --all-features --quiet --no-fail-fast --doc
 
 integration-tests:
-	+$(CARGO) test --workspace --all-features --quiet --no-fail-fast --test '*'
+	MAKEFLAGS= $(CARGO) test --workspace --all-features --quiet --no-fail-fast --test '*'
 
 bench: setup build
 	@[ "$$(id -u)" != 0 ] || { scripts/setup.sh images && scripts/setup.sh leveldb && scripts/setup.sh server; }

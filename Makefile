@@ -35,7 +35,7 @@ test: setup
 
 # Cargo runs one test binary after another, and the last test of each leaves processors without work. In two halves of a like
 # length, which are built already, one has work where the other has none. Tests of libraries wait for nothing but each other: more
-# of their threads than processors only take these from each other. Make's job server would be none of theirs.
+# of their threads than processors only take these from each other. (Cargo would look for make's job server, which it is not given.)
 unit-tests: export RUST_TEST_THREADS = $(shell nproc)
 unit-tests:
 	MAKEFLAGS= $(CARGO) test --workspace --all-features --quiet --no-fail-fast --lib --bins

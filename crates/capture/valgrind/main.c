@@ -100,9 +100,10 @@ static void post_options(void)
 
 /* ---- threads ---- */
 
-/* `pw_state` goes to where the thread's code has it, and comes back. */
+/* Whether `pw_state` is where the thread's code has it. */
 static Bool is_running = False;
 
+/* `pw_state` goes to where the thread's code has it, and comes back. */
 static void program_runs(ThreadId tid)
 {
    is_running = True;
@@ -237,7 +238,8 @@ static void send_filter(ULong is_set)
    pw_send(PW_FILTER, &is_set, 1);
 }
 
-/* Results of a system call, and what a handler finds on the stack. Valgrind lets a thread begin with memory that it "writes" itself. */
+/* Results of a system call, and the frame of a signal. Valgrind reports what it writes itself, too: a client request's, a new
+ * thread's. */
 static void kernel_wrote(CorePart part, ThreadId tid, Addr start, SizeT bytes)
 {
    Bool is_kernel = part == Vg_CoreSysCall || part == Vg_CoreSignal;

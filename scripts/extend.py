@@ -2,8 +2,8 @@
 """Builds the toys of docs/extend.md, and says of each how many files it takes and whether it works.
 
 The toys of the named kinds are applied together to a copy of the working tree in TARGET/extend/KINDS, which is removed at the end;
-what cargo builds there stays for the next run. A diff must apply as it stands: each of its places must be found once. A new file
-must be as rustfmt writes it. Then the kind's conformance suite runs over all registered implementations, the toy among them, and a
+what cargo builds there stays for the next run. The diff of every toy must apply as it stands, whether it is named or not: each of its
+places must be found once. A new file must be as rustfmt writes it. Then the kind's conformance suite runs over all registered implementations, the toy among them, and a
 machine with the toy runs a small program.
 """
 
@@ -235,14 +235,17 @@ def main():
     lock = os.open(folder, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
 
-    toys = [read_toy(name, PAGE.read_text()) for name in names]
+    every = [read_toy(name, PAGE.read_text()) for name in KINDS]
+    toys = [toy for toy in every if toy.kind in names]
     # Always the same path, by which cargo knows what it has built.
     tree = folder / "tree"
-    shutil.rmtree(tree, ignore_errors=True)
     try:
-        copy_tree(tree)
-        for toy in toys:
-            apply(toy, tree)
+        # All of them first: a diff that does not apply any more is found whichever is built.
+        for applied in (every, toys):
+            shutil.rmtree(tree, ignore_errors=True)
+            copy_tree(tree)
+            for toy in applied:
+                apply(toy, tree)
         cargo = Cargo(tree, folder / "build", arguments.verbose)
         for toy in toys:
             check(toy, cargo, tree)

@@ -363,7 +363,7 @@ pub enum ProtocolError {
         /// The word of the record.
         word: u64,
     },
-    /// What the kernel wrote is two records, from one address to another.
+    /// Two records say what the kernel wrote: from one address to another.
     #[error("record {word:#018x} of what the kernel wrote is no address, ends before it begins, or is alone")]
     KernelWrite {
         /// The word of the record.

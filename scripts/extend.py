@@ -3,8 +3,8 @@
 
 The toys of the named kinds are applied together to a copy of the working tree in TARGET/extend/KINDS, which is removed at the end;
 what cargo builds there stays for the next run. The diff of every toy must apply as it stands, whether it is named or not: each of its
-places must be found once. A new file must be as rustfmt writes it. Then the kind's conformance suite runs over all registered implementations, the toy among them, and a
-machine with the toy runs a small program.
+places must be found once. A new file must be as rustfmt writes it. Then the kind's conformance suite runs over all registered
+implementations, the toy among them, and a machine with the toy runs a small program.
 """
 
 import argparse

@@ -199,7 +199,8 @@ FILL(__tsan_memset)
 
 /* ---- what the kernel writes into the program's memory ---- */
 
-#define INPUT(name, to, parameters, arguments)                                                                         \
+/* Of a message that is longer than the buffer, the result may be the whole length. */
+#define INPUT(name, to, bytes, parameters, arguments)                                                                  \
    EXPORT ssize_t name parameters                                                                                      \
    {                                                                                                                   \
       static ssize_t(*real) parameters;                                                                                \
@@ -207,17 +208,17 @@ FILL(__tsan_memset)
          real = (ssize_t(*) parameters)dlsym(RTLD_NEXT, #name);                                                        \
       ssize_t got = real arguments;                                                                                    \
       if (got > 0)                                                                                                     \
-         pw_record_kernel_write((uintptr_t)(to), (size_t)got);                                                         \
+         pw_record_kernel_write((uintptr_t)(to), (size_t)got < (bytes) ? (size_t)got : (bytes));                       \
       return got;                                                                                                      \
    }
 
-INPUT(read, to, (int fd, void *to, size_t bytes), (fd, to, bytes))
-INPUT(pread, to, (int fd, void *to, size_t bytes, off_t offset), (fd, to, bytes, offset))
-INPUT(pread64, to, (int fd, void *to, size_t bytes, off64_t offset), (fd, to, bytes, offset))
-INPUT(recv, to, (int fd, void *to, size_t bytes, int flags), (fd, to, bytes, flags))
-INPUT(recvfrom, to, (int fd, void *restrict to, size_t bytes, int flags, struct sockaddr *restrict from, socklen_t *restrict from_bytes),
+INPUT(read, to, bytes, (int fd, void *to, size_t bytes), (fd, to, bytes))
+INPUT(pread, to, bytes, (int fd, void *to, size_t bytes, off_t offset), (fd, to, bytes, offset))
+INPUT(pread64, to, bytes, (int fd, void *to, size_t bytes, off64_t offset), (fd, to, bytes, offset))
+INPUT(recv, to, bytes, (int fd, void *to, size_t bytes, int flags), (fd, to, bytes, flags))
+INPUT(recvfrom, to, bytes, (int fd, void *restrict to, size_t bytes, int flags, struct sockaddr *restrict from, socklen_t *restrict from_bytes),
       (fd, to, bytes, flags, from, from_bytes))
-INPUT(getrandom, to, (void *to, size_t bytes, unsigned flags), (to, bytes, flags))
+INPUT(getrandom, to, bytes, (void *to, size_t bytes, unsigned flags), (to, bytes, flags))
 
 /* Of a large buffer, the C library has the kernel fill most; what it copies itself is as little seen here. */
 EXPORT size_t fread(void *restrict to, size_t size, size_t count, FILE *restrict file)

@@ -385,8 +385,9 @@ static void explain(int64_t number, const uint64_t *a, int64_t result)
       explain_refused(number, result);
 }
 
-/* Calls whose result is how many bytes they wrote, and which argument says where to: their address, that of a list of parts, or that
- * of a message header with such a list. Smaller results are not reported: nearly all go to pages of the stack that are there. */
+/* Calls whose result is how many bytes they wrote, and which argument says where to: the address of a buffer, whose length is the next
+ * one; that of a list of parts, whose number is the next one; or that of a message header with such a list. A result may be larger than
+ * that: the whole length of a message that did not fit. Smaller results are not reported: nearly all go to pages of the stack that are there. */
 static const struct input {
    enum { BUFFER, LIST, HEADER } kind;
    int argument;
@@ -403,31 +404,36 @@ static const struct input {
    { HEADER, 1, 47, 212 },  /* recvmsg */
 };
 
-/* The parts of a list get the bytes one after another. */
-static void wrote_list(uint64_t list, uint64_t bytes)
+/* At most `most` of the bytes; returns how many are left. */
+static uint64_t wrote(uint64_t start, uint64_t bytes, uint64_t most)
 {
-   uint64_t part[2];
-   for (; bytes > 0 && pw_exec_word(list, &part[0]) && pw_exec_word(list + 8, &part[1]); list += 16) {
-      uint64_t written = part[1] < bytes ? part[1] : bytes;
-      if (written > 0)
-         pw_record_kernel_write(part[0], written);
-      bytes -= written;
-   }
+   uint64_t written = bytes < most ? bytes : most;
+   if (written > 0)
+      pw_record_kernel_write(start, written);
+   return bytes - written;
+}
+
+/* The parts of a list get the bytes one after another. */
+static void wrote_list(uint64_t list, uint64_t parts, uint64_t bytes)
+{
+   uint64_t start, length;
+   for (; parts > 0 && bytes > 0 && pw_exec_word(list, &start) && pw_exec_word(list + 8, &length); parts--, list += 16)
+      bytes = wrote(start, bytes, length);
 }
 
 static void after_input(int64_t number, const uint64_t *a, uint64_t bytes)
 {
    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
       const struct input *input = &inputs[i];
-      uint64_t list;
+      uint64_t at = a[input->argument], list, parts;
       if (number != (is_x86_64 ? input->x86_64 : input->generic))
          continue;
       if (input->kind == BUFFER)
-         pw_record_kernel_write(a[input->argument], bytes);
+         wrote(at, bytes, a[input->argument + 1]);
       else if (input->kind == LIST)
-         wrote_list(a[input->argument], bytes);
-      else if (pw_exec_word(a[input->argument] + 16, &list))
-         wrote_list(list, bytes);
+         wrote_list(at, a[input->argument + 1], bytes);
+      else if (pw_exec_word(at + 16, &list) && pw_exec_word(at + 24, &parts))
+         wrote_list(list, parts, bytes);
    }
 }
 

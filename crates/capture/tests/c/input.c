@@ -37,6 +37,14 @@ int main(void)
    sum += pread(zero, at(1) + 4000, 200, 0);
    sum += write(ends[0], "twelve bytes", 12);
    sum += recv(ends[1], at(2), 4096, 0);
+   /* Of a longer message, the result is the whole length, and the buffer is full. */
+   int packets[2];
+   if (socketpair(AF_UNIX, SOCK_DGRAM, 0, packets) != 0)
+      return 1;
+   sum += write(packets[0], "twelve bytes", 12) + recv(packets[1], at(7) - 5, 5, MSG_TRUNC);
+   struct iovec part = { at(7) + MIB / 2, 7 };
+   struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
+   sum += write(packets[0], "twelve bytes", 12) + recvmsg(packets[1], &header, MSG_TRUNC);
    sum += getrandom(at(3) + 8, 64, 0);
    /* Nothing is written. */
    sum += read(-1, at(4), 100) + 1;
@@ -49,5 +57,5 @@ int main(void)
    sigaction(SIGUSR1, &action, NULL);
    raise(SIGUSR1);
    printf("input %ld\n", (long)sum);
-   return sum == 10000 + 200 + 12 + 12 + 64 + 5010 && handled == SIGUSR1 ? 0 : 2;
+   return sum == 10000 + 200 + 12 + 12 + 4 * 12 + 64 + 5010 && handled == SIGUSR1 ? 0 : 2;
 }

@@ -6,7 +6,7 @@
 //!
 //! # Format, version 5
 //!
-//! Earlier versions are read, too. Version 3 does not say which blocks of instructions were executed. Versions 1 and 2 say neither
+//! Earlier versions are read, too. Version 4 does not say what system calls write into a program's memory. Version 3 does not say which blocks of instructions were executed. Versions 1 and 2 say neither
 //! what was not observed nor which frames pages have. Version 1 has fewer kinds of advice, and its mappings do not tell which file
 //! they show.
 //!

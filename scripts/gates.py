@@ -61,8 +61,9 @@ def judge(result: dict) -> int:
             failed |= not passed
             print(f"{row['program']}: error {row['error']:.0%} (at most {MICRO:.0%}): {verdict(passed)}")
     for row in rows:
-        steady = row.get("huge_pages", {}).get("steady")
-        if steady and row["class"] != "micro" and steady["measured"] >= GAIN:
+        gain = row.get("huge_pages", {})
+        steady = gain.get("steady")
+        if steady and gain["void"] is None and row["class"] != "micro" and steady["measured"] >= GAIN:
             passed = abs(steady["measured"] - steady["predicted"]) <= DIFFERENCE
             failed |= not passed
             print(f"{row['program']}: huge pages save {steady['measured']:.1%} of the work alone, predicted "

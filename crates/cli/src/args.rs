@@ -489,9 +489,10 @@ pub(crate) struct CalibrateArguments {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each program runs here, between two short looks at the clock, the third cache and DRAM, and then on the machine, with what the looks have
-shown in place of the machine's own. Where the usable third cache moved by more than a quarter between them, the run is repeated, and in
-the end does not count. The error of a ratio r is max(r, 1/r) - 1.
+Each program runs here, between two short looks at the clock, the third cache, DRAM and the core's additions per cycle, and then on the
+machine, with what the looks have shown in place of the machine's own. A run counts if the usable third cache moved by less than a
+quarter between its looks, and no other thread took more than a fifth of the core. A program runs until --runs of its runs count, at
+most eight times as often; if none counts, it is shown as void. The error of a ratio r is max(r, 1/r) - 1.
 
 EXAMPLES:
   pagewalk calibrate -o here.toml
@@ -518,7 +519,7 @@ pub(crate) struct ValidateArguments {
     /// show what they save of its time.
     #[arg(long)]
     pub(crate) huge_pages: bool,
-    /// The runs of each program on this computer, of which the shortest counts.
+    /// The runs of each program on this computer that are to count; the shortest of them is compared.
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) runs: u32,
     /// List the programs.

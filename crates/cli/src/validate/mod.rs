@@ -1,19 +1,21 @@
 //! `pagewalk validate`: predicted time against the stopwatch.
 //!
 //! Each program runs on this computer between two short looks at its clock, its third cache and DRAM, and then on the simulated machine,
-//! with what the looks have shown in place of the machine's own. A run whose looks differ does not count, and is repeated.
+//! with what the looks have shown in place of the machine's own. A run whose looks show a host that was not quiet does not count, and is
+//! repeated.
 
 mod judge;
 mod native;
 mod predict;
 mod programs;
+mod quiet;
 mod show;
 
 use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use pagewalk_calibrate::{Cpuid, Glance, Host, Prober, calibrated_file, recalibrated};
+use pagewalk_calibrate::{Cpuid, Glance, Host, calibrated_file, recalibrated};
 use pagewalk_sim::spec::{self, MachineSpec};
 
 use crate::args::{FormatArgument, ValidateArguments};
@@ -27,14 +29,9 @@ use judge::{Class, error};
 use native::Native;
 use predict::{INGREDIENTS, Predicted, machines, predict};
 use programs::{Entry, Folder, Runnable, chosen};
+use quiet::{Best, Watch, best};
 use show::{Gain, LeftOut, Row, Times, Validation};
 
-/// The largest movement of the usable third cache between two looks with which a run counts.
-const MOVED: f64 = 0.25;
-/// The least share of a core's additions per cycle, at both looks, with which a run counts: with less, another thread has a part of it.
-const OWN: f64 = 0.8;
-/// How often a run that does not count is repeated.
-const TRIES: usize = 4;
 /// The rounds of the calibration that comes first, without `--machine`.
 const ROUNDS: usize = 10;
 /// The memory of that calibration.
@@ -52,15 +49,14 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Done> {
     ending::watch()?;
     let host = Host::read(Path::new("/"), &Cpuid::read())?;
     let machine = machine(arguments, &host)?;
-    let prober = (!arguments.fixed).then(|| Prober::new(&host)).transpose();
-    let prober = prober.context("cannot get memory to look at the third cache")?;
+    let watch = (!arguments.fixed).then(|| Watch::new(&host, machine.integer_units)).transpose()?;
     let folder = Folder::new()?;
     let mut left_out = Vec::new();
     let programs = match arguments.command.split_first() {
         Some((program, rest)) => vec![Runnable::of_user(program, rest)],
         None => runnable(&folder, &entries, &mut left_out),
     };
-    let mut judge = Judge { prober, machine, arguments };
+    let mut judge = Judge { watch, machine, arguments };
     let rows = judge.rows(&programs, &mut left_out);
     let early = Early::asked(ending::stop(), None);
     if rows.is_empty() {
@@ -152,7 +148,7 @@ fn machine(arguments: &ValidateArguments, host: &Host) -> anyhow::Result<Machine
 /// What judges a machine by programs.
 struct Judge<'a> {
     /// Without it, the machine is taken as it is, and every run counts.
-    prober: Option<Prober>,
+    watch: Option<Watch>,
     machine: Machine,
     arguments: &'a ValidateArguments,
 }
@@ -172,41 +168,32 @@ impl Judge<'_> {
         rows
     }
 
-    /// Runs a program here and on the machine.
+    /// Judges the machine by a program.
     fn row(&mut self, program: &Runnable) -> anyhow::Result<Row> {
-        let (native, looks) = self.native(program)?;
-        let moved = looks.map_or(0.0, |(before, after)| before.third_cache_moved(&after));
-        let moved =
-            (moved > MOVED).then(|| format!("the usable third cache moved by {:.0} %", 100.0 * moved));
-        let (spec, strange) = self.spec(looks.map(|(before, after)| before.middle(&after)))?;
-        let void = moved.or(strange);
-        let machines = machines(&spec, self.arguments.ablate);
-        let mut predictions = predict(program, &machines)?;
-        let whole = predictions[0];
-        let huge_pages =
-            self.arguments.huge_pages.then(|| self.gain(program, &spec, &native, &whole)).transpose()?;
-        let mut measured_ns = native.cpu_ns;
+        let ablate = self.arguments.ablate;
+        let mut both = self.both(program, ablate)?;
+        let huge_pages = self.arguments.huge_pages.then(|| self.gain(program, &both)).transpose()?;
+        let (faults, whole) = (both.native.minor_faults, both.predicted[0]);
         if program.is_micro
             && let Some(idle) = program.idle()
         {
             // What is to be seen is the work alone.
-            measured_ns -= native::least(&idle, self.arguments.runs as usize)?.cpu_ns;
-            let without = predict(&idle, &machines)?;
-            predictions.iter_mut().zip(without).for_each(|(all, idle)| all.cpu_ns -= idle.cpu_ns);
+            both = both.less(&self.both(&idle, ablate)?);
         }
-        let errors = predictions[1..].iter().map(|predicted| error(predicted.cpu_ns, measured_ns));
+        let Both { native, predicted, void } = both;
+        let errors = predicted[1..].iter().map(|predicted| error(predicted.cpu_ns, native.cpu_ns));
         let class = match program.is_micro {
             true => Class::Micro,
-            false => Class::of(whole.memory_share, native.minor_faults as f64 * PAGE_BYTES),
+            false => Class::of(whole.memory_share, faults as f64 * PAGE_BYTES),
         };
         Ok(Row {
             program: program.name.clone(),
             class,
             is_held_out: program.is_held_out,
-            measured_ns,
-            predicted_ns: predictions[0].cpu_ns,
-            error: error(predictions[0].cpu_ns, measured_ns),
-            measured_faults: native.minor_faults,
+            measured_ns: native.cpu_ns,
+            predicted_ns: predicted[0].cpu_ns,
+            error: error(predicted[0].cpu_ns, native.cpu_ns),
+            measured_faults: faults,
             predicted_faults: whole.minor_faults,
             void,
             huge_pages,
@@ -214,63 +201,29 @@ impl Judge<'_> {
         })
     }
 
+    /// Runs a program here and on the machine, as it was meanwhile; and on the machine without each ingredient, if that is wanted.
+    fn both(&mut self, program: &Runnable, ablate: bool) -> anyhow::Result<Both> {
+        let Best { native, look, void } = best(self.watch.as_mut(), program, self.arguments.runs)?;
+        let (spec, strange) = self.spec(look)?;
+        let predicted = predict(program, &machines(&spec, ablate))?;
+        Ok(Both { native, predicted, void: void.or(strange) })
+    }
+
     /// Returns what huge pages save of a program's time, here and on the machine; and of its work alone, without its first touches, if it
     /// can do without the work.
-    fn gain(
-        &self,
-        program: &Runnable,
-        spec: &MachineSpec,
-        native: &Native,
-        predicted: &Predicted,
-    ) -> anyhow::Result<Gain> {
-        let runs = self.arguments.runs as usize;
-        let here = |program: &Runnable| anyhow::Ok(native::least(program, runs)?.cpu_ns);
-        let there = |program: &Runnable| anyhow::Ok(predict(program, std::slice::from_ref(spec))?[0].cpu_ns);
+    fn gain(&mut self, program: &Runnable, small: &Both) -> anyhow::Result<Gain> {
         let huge = program.with_huge_pages();
-        let [small, large] = [
-            Times { measured: native.cpu_ns, predicted: predicted.cpu_ns },
-            Times { measured: here(&huge)?, predicted: there(&huge)? },
-        ];
-        let idle = program.idle().zip(huge.idle());
-        let steady = idle.map(|(idle, idle_huge)| {
-            let idle = Times { measured: here(&idle)?, predicted: there(&idle)? };
-            let idle_huge = Times { measured: here(&idle_huge)?, predicted: there(&idle_huge)? };
-            anyhow::Ok(saved(&small.less(&idle), &large.less(&idle_huge)))
-        });
-        Ok(Gain { whole: saved(&small, &large), steady: steady.transpose()? })
-    }
-
-    /// Returns the least time of several runs, and the looks before and after them: the first try that counts, or the last one.
-    fn native(&mut self, program: &Runnable) -> anyhow::Result<(Native, Option<(Glance, Glance)>)> {
-        let runs = self.arguments.runs as usize;
-        let Some(mut before) = self.look() else { return Ok((native::least(program, runs)?, None)) };
-        let mut tries = 0;
-        loop {
-            let native = native::least(program, runs)?;
-            let Some(after) = self.look() else { return Ok((native, None)) };
-            tries += 1;
-            let looks = (before, after);
-            if tries == TRIES || self.disturbed(&looks).is_none() {
-                return Ok((native, Some(looks)));
-            }
-            before = after;
+        let large = self.both(&huge, false)?;
+        let whole = saved(&small.times(), &large.times());
+        let mut void = small.void.clone().or(large.void.clone());
+        let mut steady = None;
+        if let Some((idle, idle_huge)) = program.idle().zip(huge.idle()) {
+            let (idle, idle_huge) = (self.both(&idle, false)?, self.both(&idle_huge, false)?);
+            let (small, large) = (small.less(&idle), large.less(&idle_huge));
+            steady = Some(saved(&small.times(), &large.times()));
+            void = small.void.or(large.void);
         }
-    }
-
-    fn look(&mut self) -> Option<Glance> {
-        self.prober.as_mut().map(Prober::probe)
-    }
-
-    /// Returns why a run between two looks does not count, if it does not.
-    fn disturbed(&self, (before, after): &(Glance, Glance)) -> Option<String> {
-        let moved = before.third_cache_moved(after);
-        if moved > MOVED {
-            return Some(format!("the usable third cache moved by {:.0} %", 100.0 * moved));
-        }
-        let own = before.additions.min(after.additions) / f64::from(self.machine.integer_units?);
-        (own < OWN).then(|| {
-            format!("another thread had a part of the core, which made {:.0} % of its additions", 100.0 * own)
-        })
+        Ok(Gain { whole, steady, void })
     }
 
     /// Returns the machine, with what a look has shown in place of its own. A look at a host that stood still meanwhile may show what no
@@ -285,6 +238,33 @@ impl Judge<'_> {
                 Err(_) => (unchanged()?, Some("the host moved too much to be measured".to_owned())),
             },
         })
+    }
+}
+
+/// A program, or a part of it, here and on the machine.
+struct Both {
+    native: Native,
+    /// On the machine, and then without each ingredient.
+    predicted: Vec<Predicted>,
+    /// Why it does not count, if it does not.
+    void: Option<String>,
+}
+
+impl Both {
+    /// Returns the part without that of another run.
+    fn less(&self, other: &Self) -> Self {
+        let without =
+            |(all, other): (&Predicted, &Predicted)| Predicted { cpu_ns: all.cpu_ns - other.cpu_ns, ..*all };
+        Self {
+            native: Native { cpu_ns: self.native.cpu_ns - other.native.cpu_ns, ..self.native },
+            predicted: self.predicted.iter().zip(&other.predicted).map(without).collect(),
+            void: self.void.clone().or(other.void.clone()),
+        }
+    }
+
+    /// Returns the times on this computer and on the complete machine.
+    fn times(&self) -> Times {
+        Times { measured: self.native.cpu_ns, predicted: self.predicted[0].cpu_ns }
     }
 }
 

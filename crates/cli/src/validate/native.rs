@@ -23,24 +23,12 @@ pub(super) struct Native {
     pub(super) minor_faults: u64,
 }
 
-/// Runs a program so many times, silently; returns the least time of them, and the least faults.
+/// Runs a program, silently.
 ///
 /// # Errors
 ///
 /// The program cannot be started, fails, or the command is to end.
-pub(super) fn least(program: &Runnable, runs: usize) -> anyhow::Result<Native> {
-    let mut least: Option<Native> = None;
-    for _ in 0..runs.max(1) {
-        let run = run(program)?;
-        least = Some(least.map_or(run, |before| Native {
-            cpu_ns: before.cpu_ns.min(run.cpu_ns),
-            minor_faults: before.minor_faults.min(run.minor_faults),
-        }));
-    }
-    least.context("no run")
-}
-
-fn run(program: &Runnable) -> anyhow::Result<Native> {
+pub(super) fn run(program: &Runnable) -> anyhow::Result<Native> {
     let name = program.path.to_string_lossy().into_owned();
     let before = children()?;
     let mut command = Command::new(&program.path);
@@ -106,19 +94,19 @@ mod tests {
             assert!(output.status.success() && said.contains("1 passed"), "{said}");
             return;
         }
-        let one = least(&shell("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"), 1).expect("it runs");
+        let one = run(&shell("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")).expect("it runs");
         assert!(one.cpu_ns > 0.0 && one.minor_faults > 0, "{one:?}");
         let child = "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; true";
-        let two = least(&shell(child), 1).expect("it runs");
+        let two = run(&shell(child)).expect("it runs");
         assert!(two.minor_faults > one.minor_faults, "{two:?} {one:?}");
     }
 
     #[test]
     fn a_program_that_fails_has_no_time() {
-        let error = |script| least(&shell(script), 1).expect_err("it fails").to_string();
+        let error = |script| run(&shell(script)).expect_err("it fails").to_string();
         assert!(error("exit 3").contains("exit code 3"), "{}", error("exit 3"));
         assert!(error("kill -9 $$").contains("signal 9"), "{}", error("kill -9 $$"));
         let none = Runnable::of_user("/none".as_ref(), &[]);
-        assert!(least(&none, 1).expect_err("it is not there").to_string().contains("cannot start /none"));
+        assert!(run(&none).expect_err("it is not there").to_string().contains("cannot start /none"));
     }
 }

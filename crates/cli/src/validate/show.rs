@@ -49,7 +49,7 @@ pub(super) struct Row {
 }
 
 /// The share of a program's time that huge pages save.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Gain {
     /// Of all its time.
     #[serde(flatten)]
@@ -57,6 +57,8 @@ pub(super) struct Gain {
     /// Of its work alone, behind the first touches of its memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) steady: Option<Times>,
+    /// Why it does not count, if it does not.
+    pub(super) void: Option<String>,
 }
 
 /// A time here and on the machine, or a share of it.
@@ -64,12 +66,6 @@ pub(super) struct Gain {
 pub(super) struct Times {
     pub(super) measured: f64,
     pub(super) predicted: f64,
-}
-
-impl Times {
-    pub(super) fn less(&self, other: &Self) -> Self {
-        Self { measured: self.measured - other.measured, predicted: self.predicted - other.predicted }
-    }
 }
 
 /// A program that could not be judged.
@@ -150,13 +146,16 @@ impl Row {
             self.measured_faults,
             self.predicted_faults,
         );
-        if let Some(Gain { whole, steady }) = self.huge_pages {
-            let percent = |times: Times| {
+        if let Some(Gain { whole, steady, void }) = &self.huge_pages {
+            let percent = |times: &Times| {
                 format!("{:.1} %, predicted {:.1} %", 100.0 * times.measured, 100.0 * times.predicted)
             };
             let _ = write!(line, "  huge pages save {}", percent(whole));
             if let Some(steady) = steady {
                 let _ = write!(line, "; of the work alone {}", percent(steady));
+            }
+            if let Some(why) = void.as_ref().filter(|_| self.void.is_none()) {
+                let _ = write!(line, "  void: {why}");
             }
         }
         if let Some(why) = &self.void {
@@ -185,6 +184,7 @@ mod tests {
             huge_pages: void.then_some(Gain {
                 whole: Times { measured: 0.31, predicted: 0.25 },
                 steady: Some(Times { measured: 0.5, predicted: 0.45 }),
+                void: Some("it moved".to_owned()),
             }),
             without: [("branches", 2.0 * error)].into(),
         }

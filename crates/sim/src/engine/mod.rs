@@ -21,7 +21,7 @@ use pagewalk_vm::tlb::Translation;
 
 pub(crate) use self::blocks::{begin_block, follows_blocks};
 pub(crate) use self::fetch::Fetching;
-pub(crate) use self::pieces::{Accesses, Then, pieces};
+pub(crate) use self::pieces::{Accesses, Place, Then, pieces};
 use self::processor::Running;
 use self::threads::Threads;
 use crate::error::MachineError;

@@ -20,6 +20,34 @@ pub(crate) struct Accesses<'a> {
     own: usize,
     /// The place in the batch behind the accesses of the last block.
     end: usize,
+    /// The number of the first block.
+    first_block: usize,
+}
+
+/// Where in a batch some accesses are, which are taken later.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    first: usize,
+    count: usize,
+    first_block: usize,
+    blocks: usize,
+    own: usize,
+    end: usize,
+}
+
+impl Place {
+    /// Returns the accesses in their batch.
+    pub(crate) fn of(self, batch: &Batch) -> Accesses<'_> {
+        let Self { first, count, first_block, blocks, own, end } = self;
+        let list = &batch.accesses[first..first + count];
+        let blocks = &batch.blocks[first_block..first_block + blocks];
+        Accesses { list, first, blocks, own, end, first_block }
+    }
+
+    /// Returns the number of accesses and of blocks that begin among them.
+    pub(crate) fn len(self) -> usize {
+        self.count + self.own
+    }
 }
 
 /// The execution of a block.
@@ -39,8 +67,21 @@ impl<'a> Accesses<'a> {
         let own = blocks_before(&self.blocks[..self.own], first);
         (
             Self { list: before, own, ..self },
-            Self { list: after, first, blocks: &self.blocks[own..], own: self.own - own, ..self },
+            Self {
+                list: after,
+                first,
+                blocks: &self.blocks[own..],
+                own: self.own - own,
+                first_block: self.first_block + own,
+                ..self
+            },
         )
+    }
+
+    /// Returns where they are in their batch.
+    pub(crate) fn place(self) -> Place {
+        let Self { list, first, blocks, own, end, first_block } = self;
+        Place { first, count: list.len(), first_block, blocks: blocks.len(), own, end }
     }
 
     /// Returns whether there is neither an access nor a block.
@@ -50,7 +91,7 @@ impl<'a> Accesses<'a> {
 
     /// Returns the accesses before the first block, and the executions of the blocks.
     pub(crate) fn by_block(self) -> (&'a [Access], impl Iterator<Item = Execution<'a>>) {
-        let Self { list, first, blocks, own, end } = self;
+        let Self { list, first, blocks, own, end, .. } = self;
         let start = move |block: Option<&Executed>| block.map_or(end, |block| block.at as usize);
         let mut from = start(blocks.first());
         let (before, mut rest) = list.split_at(list.len().min(from - first));
@@ -92,7 +133,7 @@ pub(crate) fn pieces(batch: &Batch) -> impl Iterator<Item = Piece<'_>> {
     let (mut first, mut first_block) = (0, 0);
     let mut up_to = move |end: usize, end_block: usize| {
         let (list, blocks) = (&batch.accesses[first..end], &batch.blocks[first_block..end_block]);
-        let accesses = Accesses { list, first, blocks, own: blocks.len(), end };
+        let accesses = Accesses { list, first, blocks, own: blocks.len(), end, first_block };
         (first, first_block) = (end, end_block);
         accesses
     };

@@ -76,6 +76,12 @@ impl Threads {
         }
     }
 
+    /// Returns whether threads are on a core that have begun, and not ended.
+    #[inline]
+    pub(crate) fn are_on(&self, core: usize) -> bool {
+        self.on_core[core] > 0
+    }
+
     /// Returns the core of a thread: they are placed on cores round-robin by their number.
     pub(crate) fn core(&self, thread: ThreadId) -> usize {
         thread.0 as usize % self.on_core.len()

@@ -11,6 +11,7 @@ use pagewalk_vm::tlb::{Tlb, TlbStorage, Tlbs};
 
 use super::events::Machine;
 use super::simulate::{Detail, Simulate};
+use super::turns::Turns;
 use crate::engine::{Engine, Fetching};
 use crate::error::MachineError;
 use crate::jobs::Jobs;
@@ -87,7 +88,7 @@ pub(super) fn machine<T: Built, C: Clock>(
         engine.fetching = Some(Box::new(Fetching::new(count, spec.translation.table.program_space())));
     }
     let jobs = spec.threads.as_ref().filter(|_| C::TIMED).map(|threads| Jobs::new(&spec, threads, seed));
-    Ok(Machine { spec, engine, jobs, phases: Phases::default() })
+    Ok(Machine { spec, engine, jobs, turns: Turns::default(), phases: Phases::default() })
 }
 
 fn core<T: Built>(spec: &MachineSpec, fetch: Option<&FetchSpec>, seed: u64, uses: Uses) -> Core<T::Caches> {

@@ -6,7 +6,7 @@ use pagewalk_trace::{Batch, Event};
 use pagewalk_vm::table::PageTable;
 
 use super::simulate::Simulate;
-use super::turns;
+use super::turns::{Turns, cross};
 use crate::engine::{Engine, Then, pieces};
 use crate::error::MachineError;
 use crate::jobs::Jobs;
@@ -20,6 +20,8 @@ pub(crate) struct Machine<T: PageTable, C> {
     pub(super) engine: Engine<T, C>,
     /// The jobs of a timed machine that serves them.
     pub(super) jobs: Option<Jobs>,
+    /// The work of several timed cores.
+    pub(super) turns: Turns,
     pub(super) phases: Phases,
 }
 
@@ -29,7 +31,7 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
     }
 
     fn batch(&mut self, batch: &Batch) -> Result<(), MachineError> {
-        let Self { engine, jobs, phases, .. } = self;
+        let Self { engine, jobs, turns, phases, .. } = self;
         // Only timed machines have jobs: the constant keeps their service from being compiled for the others.
         if C::TIMED
             && let Some(jobs) = jobs
@@ -37,15 +39,13 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
             return jobs.batch(engine, phases, batch);
         }
         if C::TIMED && engine.mmu.cores() > 1 {
-            return turns::batch(engine, phases, batch);
+            return turns.batch(engine, phases, batch);
         }
         for piece in pieces(batch) {
             engine.accesses(piece.accesses)?;
             match piece.then {
                 Then::Segment { instructions, accesses } => engine.begin_segment(instructions, accesses),
-                Then::Event(Event::Phase(name)) => {
-                    turns::cross(engine, phases, &Boundary::Phase(name.clone()))
-                }
+                Then::Event(Event::Phase(name)) => cross(engine, phases, &Boundary::Phase(name.clone())),
                 Then::Event(event) => engine.event(event)?,
                 Then::End => {}
             }
@@ -53,17 +53,21 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
         Ok(())
     }
 
-    fn measure(&mut self) {
+    fn measure(&mut self) -> Result<(), MachineError> {
         match &mut self.jobs {
             Some(jobs) => jobs.measure(),
-            None => turns::cross(&mut self.engine, &mut self.phases, &Boundary::Measuring),
+            None => {
+                self.turns.finish(&mut self.engine)?;
+                cross(&mut self.engine, &mut self.phases, &Boundary::Measuring);
+            }
         }
+        Ok(())
     }
 
     fn end(&mut self) -> Result<(), MachineError> {
         match &mut self.jobs {
             Some(jobs) if C::TIMED => jobs.end(&mut self.engine, &mut self.phases, &self.spec.name),
-            _ => Ok(()),
+            _ => self.turns.finish(&mut self.engine),
         }
     }
 

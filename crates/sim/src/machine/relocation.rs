@@ -278,8 +278,8 @@ impl Simulate for Relocated {
         }
     }
 
-    fn measure(&mut self) {
-        self.machine.measure();
+    fn measure(&mut self) -> Result<(), MachineError> {
+        self.machine.measure()
     }
 
     fn end(&mut self) -> Result<(), MachineError> {

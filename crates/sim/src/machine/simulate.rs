@@ -20,8 +20,9 @@ pub enum Detail {
 /// # Contract
 ///
 /// Batches come in order. After an error the machine takes no more batches. A machine of jobs begins to measure with the next job
-/// that starts. `finish` may be called at any batch
-/// boundary and changes nothing.
+/// that starts. One of several timed
+/// cores may hold work until it has more, or until `end`. `finish` may be called at any batch boundary and changes nothing; it does not know
+/// of work that is held.
 pub trait Simulate: Send {
     /// Returns the machine's name.
     fn name(&self) -> &str;
@@ -34,7 +35,11 @@ pub trait Simulate: Send {
     fn batch(&mut self, batch: &Batch) -> Result<(), MachineError>;
 
     /// Begins to measure: what was counted before does not count.
-    fn measure(&mut self);
+    ///
+    /// # Errors
+    ///
+    /// As for a batch.
+    fn measure(&mut self) -> Result<(), MachineError>;
 
     /// Finishes what is under way, because the source has ended.
     ///

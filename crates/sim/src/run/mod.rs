@@ -223,7 +223,7 @@ fn feed((machine, end): &mut Ended, batch: &Batch) {
 /// Tells a machine that has not failed that measuring begins.
 fn measure((machine, end): &mut Ended) {
     if end.is_ok() {
-        machine.measure();
+        *end = machine.measure();
     }
 }
 

@@ -192,8 +192,9 @@ fn pages_that_were_read_ahead_are_found_in_memory() {
     assert!(value(&with, "time", "swap-wait") * 3 < value(&without, "time", "swap-wait"));
 }
 
-/// Four threads with pages of their own, on four cores, in front of a device for many.
-fn four_threads(order: &[u32], run: usize) -> RunResult {
+/// Four threads with pages of their own, on four cores, in front of a device for many. Each thread does so many pages at a time; all that
+/// is one batch, or each run is one.
+fn four_threads(order: &[u32], run: usize, in_one_batch: bool) -> RunResult {
     let mut spec = small("linux-swap");
     spec.core.count = 4;
     spec.paging.swap = super::spec("rocket-swap").paging.swap;
@@ -212,28 +213,68 @@ fn four_threads(order: &[u32], run: usize) -> RunResult {
             batch.mark(Event::Thread(ThreadId(thread)));
             batch.mark(Event::Instructions(run as u64 * 10_000));
             (begin..begin + run).for_each(|page| batch.push(Access::load(address(thread, page as u64), 8)));
+            if !in_one_batch {
+                machine.batch(&std::mem::take(&mut batch)).unwrap();
+            }
         }
     }
     machine.batch(&batch).unwrap();
+    machine.end().unwrap();
     machine.finish("s")
 }
 
 #[test]
-fn cores_go_on_in_order_of_time_whatever_the_order_of_their_threads_in_a_batch() {
+fn cores_go_on_in_order_of_time_whatever_the_order_of_their_threads_and_batches() {
     let elapsed = |result: &RunResult| {
         let row = result.metrics.iter().find(|row| {
             (&*row.stage, &*row.metric, row.phase.as_deref()) == ("time", "elapsed", Some("touch"))
         });
         row.and_then(|row| row.value).expect("it has a phase").as_f64()
     };
-    let one_by_one = four_threads(&[0, 1, 2, 3], 1);
+    let one_by_one = four_threads(&[0, 1, 2, 3], 1, true);
     for (order, run) in [([0, 1, 2, 3], 512), ([3, 1, 0, 2], 64), ([2, 3, 1, 0], 1)] {
-        let other = four_threads(&order, run);
-        let ratio = elapsed(&other) / elapsed(&one_by_one);
-        assert!((0.98..1.02).contains(&ratio), "{order:?} in runs of {run}: {ratio}");
-        assert_eq!(value(&other, "fault", "major"), value(&one_by_one, "fault", "major"));
+        for in_one_batch in [true, false] {
+            let other = four_threads(&order, run, in_one_batch);
+            let ratio = elapsed(&other) / elapsed(&one_by_one);
+            assert!((0.98..1.02).contains(&ratio), "{order:?} in runs of {run}, {in_one_batch}: {ratio}");
+            assert_eq!(value(&other, "fault", "major"), value(&one_by_one, "fault", "major"));
+        }
     }
-    let alone = four_threads(&[1], 512);
+    let alone = four_threads(&[1], 512, true);
     let ratio = elapsed(&one_by_one) / elapsed(&alone);
     assert!((1.0..1.3).contains(&ratio), "four cores share the blade: {ratio} of one's time");
+}
+
+/// Accesses of threads on two cores, each in a batch of its own; returns how many have been made behind each batch, and at the end.
+fn made(most_held: usize, threads: &[(u32, u64)]) -> Vec<u64> {
+    let mut machine = timed(&changed(super::spec("x86-64"), |spec| spec.core.count = 2));
+    machine.turns.most_held = most_held;
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 1 << 20);
+    // The second thread begins when the first has its page.
+    batch.mark(Event::Thread(ThreadId(1)));
+    batch.push(Access::load(VirtAddr(BASE), 8));
+    batch.mark(Event::Thread(ThreadId(2)));
+    machine.batch(&batch).unwrap();
+    let before = machine.engine.mmu.accesses();
+    let mut all = Vec::new();
+    for &(thread, count) in threads {
+        let mut batch = Batch::new();
+        batch.mark(Event::Thread(ThreadId(thread)));
+        (0..count).for_each(|_| batch.push(Access::load(VirtAddr(BASE), 8)));
+        machine.batch(&batch).unwrap();
+        all.push(machine.engine.mmu.accesses() - before);
+    }
+    machine.end().unwrap();
+    all.push(machine.engine.mmu.accesses() - before);
+    all
+}
+
+#[test]
+fn a_core_waits_until_the_work_of_others_is_known_or_too_much_is_held() {
+    let held = made(1_000, &[(1, 100), (2, 50), (1, 10)]);
+    assert_eq!((held[0], held[1], held[3]), (0, held[2], 160));
+    assert!((95..=105).contains(&held[1]), "both have made some 50: {held:?}");
+    // The other is away until it has work again.
+    assert_eq!(made(80, &[(1, 100), (1, 10), (2, 50), (1, 60), (1, 60)]), [100, 110, 160, 160, 280, 280]);
 }

@@ -39,6 +39,7 @@ fn elapsed(program: &[Does], cores: u32, in_one_batch: bool) -> u64 {
         }
     }
     machine.batch(&batch).unwrap();
+    machine.end().unwrap();
     value(&machine.finish("threads"), "time", "elapsed")
 }
 

@@ -8,6 +8,7 @@ use crate::time::followed::Found;
 
 impl IntervalClock {
     /// Goes on to the next line of instructions.
+    #[inline]
     pub(super) fn ask_for_line(&mut self, core: usize) {
         if let Some(dataflow) = &mut self.dataflow {
             self.cores[core].translated_ps = dataflow.fetch_ps(core);
@@ -15,6 +16,7 @@ impl IntervalClock {
     }
 
     /// Fetches that line, whose address has been translated.
+    #[inline]
     pub(super) fn fetch_line(&mut self, core: usize, addr: PhysAddr) {
         if let Some(dataflow) = &mut self.dataflow {
             let translated_ps = self.cores[core].translated_ps;

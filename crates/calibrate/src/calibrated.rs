@@ -100,8 +100,8 @@ pub fn calibrated_file(host: &Host, name: &str, measured: &Measurements) -> Stri
 
 /// Says at the top what the file is, and how far to believe it.
 fn describe(document: &mut DocumentMut, measured: &Measurements, missing: &[&Row]) {
-    let precision = match (measured.steadiness.is_noisy(), measured.is_partial) {
-        (true, _) => "measured on a noisy host: no precision is claimed",
+    let precision = match (measured.imprecise().next().is_some(), measured.is_partial) {
+        (true, _) => "measured on a noisy host: not all is precise",
         (false, true) => "measured in part",
         (false, false) => "measured",
     };
@@ -118,23 +118,56 @@ fn describe(document: &mut DocumentMut, measured: &Measurements, missing: &[&Row
 
 /// Says how was measured, and how steady the host was.
 fn conditions(measured: &Measurements) -> String {
-    let Steadiness { cycle_moved, dram_moved, rate_moved, disturbed, stolen } = measured.steadiness;
-    let [cycle, dram, rate, disturbed, stolen] =
-        [cycle_moved, dram_moved, rate_moved, disturbed, stolen].map(|part| 100.0 * part);
+    let Steadiness { cycle_moved, dram_moved, shared, disturbed, stolen } = measured.steadiness;
+    let [cycle, dram, shared, disturbed, stolen] =
+        [cycle_moved, dram_moved, shared, disturbed, stolen].map(|part| 100.0 * part);
     let mut text = format!(
         "`pagewalk calibrate`, {} rounds. Of times the lower quartile counts, of what a core does per cycle the 95th percentile, of\n\
-         bandwidths and the window the upper quartile, of sizes the median; the spread is the interquartile range over the median. During the run the\n\
-         cycle time moved by {cycle:.0} %, the latency of DRAM by {dram:.0} %, the additions per cycle by {rate:.0} %; another thread \
-         had the\nprocessor in {disturbed:.1} % of the samples, and the host of a virtual machine took {stolen:.1} % of the time.\n",
+         bandwidths and the window the upper quartile, of sizes the median; the spread is the interquartile range over the median, and halves\n\
+         are those of the run. The cycle time moved by {cycle:.0} %, the latency of DRAM by {dram:.0} %; another thread had a part of the core at\n\
+         {shared:.0} % of the looks, beside which no sample counts if there are enough others; another thread had the processor in\n\
+         {disturbed:.1} % of the samples, and the host of a virtual machine took {stolen:.1} % of the time.\n",
         measured.rounds,
     );
-    if measured.steadiness.is_noisy() {
-        let _ = writeln!(text, "It moved by more than {:.0} %: no precision is claimed.", 100.0 * NOISY);
+    if let Some(imprecise) = imprecise(measured) {
+        let _ = writeln!(text, "Not precise, {imprecise}.");
     }
     if measured.is_partial {
         text.push_str("The run was ended before everything was measured.\n");
     }
     text
+}
+
+/// Says which values are not precise, and why; none if all are precise.
+pub fn imprecise(measured: &Measurements) -> Option<String> {
+    let name = |quantity: Quantity| {
+        let row = ROWS.iter().find(|row| row.quantity == quantity).expect("each quantity has a row");
+        if row.key.is_empty() {
+            format!("{} ({})", row.table, row.how)
+        } else {
+            format!("{}.{}", row.table, row.key)
+        }
+    };
+    let (mut few, mut different) = (Vec::new(), Vec::new());
+    for (quantity, difference) in measured.imprecise() {
+        match difference {
+            None => few.push(name(quantity)),
+            Some(difference) => different.push(format!("{} ({:.0} %)", name(quantity), 100.0 * difference)),
+        }
+    }
+    let mut parts = Vec::new();
+    if !different.is_empty() {
+        let most = 100.0 * NOISY;
+        parts.push(format!(
+            "the two halves of the run differ by more than {most:.0} %: {}",
+            different.join(", ")
+        ));
+    }
+    if !few.is_empty() {
+        parts
+            .push(format!("there are too few rounds without another thread on the core: {}", few.join(", ")));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// Says which keys have no measured value.
@@ -155,11 +188,12 @@ fn enter(document: &mut DocumentMut, row: &Row, host: &Host, measured: &Measurem
     };
     let name = if row.key.is_empty() { "check" } else { row.key };
     let line = format!(
-        "{name} = {text}: {}; median {}, least {}, spread {:.1} %.",
+        "{name} = {text}: {}; median {}, least {}, spread {:.1} %{}.",
         row.how,
         row.form.sample(found.median),
         row.form.sample(found.least),
-        100.0 * found.spread
+        100.0 * found.spread,
+        found.difference.map(|part| format!(", halves {:.1} %", 100.0 * part)).unwrap_or_default()
     );
     let table = table(document, row.table);
     match (row.key, text.parse::<i64>()) {

@@ -15,7 +15,7 @@ mod measure;
 mod recalibrated;
 mod tlbs;
 
-pub use calibrated::calibrated_file;
+pub use calibrated::{calibrated_file, imprecise};
 pub use cpuid::{Cpuid, Registers};
 pub use host::{Cache, Host, HostError, Processor};
 pub use machine::machine_file;

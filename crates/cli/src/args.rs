@@ -469,7 +469,8 @@ EXAMPLE:
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The computer should do nothing else meanwhile. The file begins with what it says of itself, `pagewalk machines detect`; each measured
-value has its spread. If clock, memory or additions per cycle move by more than a quarter, the file says that it claims no precision.
+value has its spread. What is measured while another thread has a part of the core does not count, as far as there is enough else. The
+file names the values of which the two halves of the run differ by more than a tenth: they are not precise.
 
 EXAMPLE:
   pagewalk calibrate -o here.toml
@@ -478,7 +479,7 @@ pub(crate) struct CalibrateArguments {
     /// The machine file to write, instead of standard output.
     #[arg(short, long, value_name = "FILE.toml")]
     pub(crate) output: Option<PathBuf>,
-    /// The rounds over all measurements; each takes one to two seconds.
+    /// The rounds over all measurements; each takes one to two seconds. On a busy host there are up to twice as many.
     #[arg(long, value_name = "COUNT", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rounds: u32,
     /// The most memory to use, at least 8MiB; a quarter of what is free, and 1GiB, at most. Less than 512MiB measures caches in place

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use pagewalk_calibrate::{
-    Cpuid, Effort, Host, LEAST_MEMORY_BYTES, Measurements, Step, calibrated_file, measure,
+    Cpuid, Effort, Host, LEAST_MEMORY_BYTES, Measurements, Step, calibrated_file, imprecise, measure,
 };
 use pagewalk_report::write_atomically;
 use pagewalk_sim::spec;
@@ -66,8 +66,11 @@ pub(crate) fn measured(host: &Host, rounds: usize, memory: u64) -> anyhow::Resul
         );
     }
     let steps = Steps::new();
-    let mut progress =
-        |Step { round, probe }: Step| steps.show(format_args!("round {round} of {rounds}: {probe}"));
+    let mut progress = |Step { round, probe }: Step| match round <= rounds {
+        true => steps.show(format_args!("round {round} of {rounds}: {probe}")),
+        // Too often another thread had a part of the core.
+        false => steps.show(format_args!("round {round} of at most {}: {probe}", 2 * rounds)),
+    };
     let is_stopped = || ending::stop().requested().is_some();
     measure(host, Effort { rounds, memory_bytes }, &is_stopped, &mut progress)
         .context("cannot get memory to measure")
@@ -85,13 +88,10 @@ fn tell(measured: &Measurements, output: Option<&Path>) {
     if let Some(output) = output {
         note!("wrote {}", output.display());
     }
-    if measured.steadiness.is_noisy() {
+    if let Some(imprecise) = imprecise(measured) {
         complain!(
-            "warning: the host is noisy: the cycle time moved by {:.0} %, the latency of DRAM by {:.0} %, the additions per cycle by \
-             {:.0} %; the file claims no precision\n  = help: repeat it when other programs, and other guests of the host, are quieter",
-            100.0 * measured.steadiness.cycle_moved,
-            100.0 * measured.steadiness.dram_moved,
-            100.0 * measured.steadiness.rate_moved,
+            "warning: not all values are precise: {imprecise}\n  = help: repeat it when other programs, and other guests of the host, are \
+             quieter"
         );
     }
 }

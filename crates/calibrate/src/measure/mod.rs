@@ -16,6 +16,7 @@ mod mapping;
 mod probe;
 mod quantity;
 mod samples;
+mod sets;
 mod steady;
 mod translation;
 #[cfg(target_arch = "x86_64")]
@@ -28,10 +29,11 @@ use crate::host::{Cache, Host};
 use bench::Bench;
 use chase::Ring;
 pub use probe::{Glance, Prober};
-pub use quantity::{Measurements, NOISY, Quantity, Steadiness};
+pub use quantity::{Measured, Measurements, NOISY, Quantity, Steadiness};
+pub use samples::Statistic;
 use samples::quartile;
-pub use samples::{Measured, Statistic};
-use steady::Watch;
+use sets::Sets;
+use steady::{Watch, additions};
 
 /// The samples of a probe in one round, by quantity; none of a quantity that could not be measured.
 type Found = Vec<(Quantity, Vec<f64>)>;
@@ -83,8 +85,8 @@ pub const LEAST_MEMORY_BYTES: u64 = 8 << 20;
 /// The thoroughness of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
-    /// The rounds over all probes, at least 1; one takes a few seconds. What is measured in several rounds is less likely to be measured
-    /// while another program, or another guest of the host, is busy.
+    /// The rounds over all probes, at least 1; one takes a few seconds. If another thread has a part of the core in more than half of them,
+    /// there are up to twice as many.
     pub rounds: usize,
     /// The most memory to take, in bytes, [`LEAST_MEMORY_BYTES`] at least; with 512 MiB and more, DRAM is measured in 256 MiB.
     pub memory_bytes: u64,
@@ -118,44 +120,47 @@ pub fn measure(
         dram: caches::lines(DRAM_BYTES.min(memory_bytes / 2) as usize)?,
         now: BTreeMap::new(),
     };
-    let mut watch = Watch::begin();
-    let mut samples = BTreeMap::<Quantity, Vec<f64>>::new();
-    let mut rounds = 0;
-    while rounds < effort.rounds.max(1) && !lab.bench.is_stopped() {
+    let (mut watch, mut sets) = (Watch::begin(), Sets::default());
+    let (wanted, mut rounds) = (effort.rounds.max(1), 0);
+    let goes_on =
+        |rounds, sets: &Sets| rounds < wanted || rounds < 2 * wanted && sets.counting() < wanted / 2;
+    while goes_on(rounds, &sets) && !lab.bench.is_stopped() {
         rounds += 1;
         watch.look(&mut lab.bench, &mut lab.dram);
-        let mut progress = |probe| progress(Step { round: rounds, probe });
-        for (quantity, found) in lab.round(&mut progress) {
-            samples.entry(quantity).or_default().extend(found);
-        }
+        lab.round(&mut sets, &mut |probe| progress(Step { round: rounds, probe }));
     }
     watch.look(&mut lab.bench, &mut lab.dram);
-    let measured = |(quantity, samples): (Quantity, Vec<f64>)| {
-        Some((quantity, Measured::of(samples, quantity.statistic())?))
-    };
     Ok(Measurements {
-        values: samples.into_iter().filter_map(measured).collect(),
+        values: sets.measured(),
         rounds,
-        steadiness: watch.end(&lab.bench),
+        steadiness: watch.end(&lab.bench, sets.shared()),
         is_partial: lab.bench.is_stopped(),
     })
 }
 
 impl Lab<'_> {
     /// Runs every probe once, or as many as there is time for.
-    fn round(&mut self, progress: &mut dyn FnMut(&'static str)) -> Found {
-        let mut all = Found::new();
+    fn round(&mut self, sets: &mut Sets, progress: &mut dyn FnMut(&'static str)) {
+        // Where nothing is known, all is alike.
+        let look = |lab: &mut Self| additions(&mut lab.bench).unwrap_or(0.0);
+        let mut before = look(self);
+        sets.look(before);
         for probe in PROBES {
             if self.bench.is_stopped() {
                 break;
             }
             progress(probe.name);
             let found = (probe.run)(self);
-            self.now
-                .extend(found.iter().filter_map(|(quantity, samples)| Some((*quantity, quartile(samples)?))));
-            all.extend(found);
+            let after = look(self);
+            sets.look(after);
+            for (quantity, samples) in found {
+                if let Some(now) = quartile(&samples) {
+                    self.now.insert(quantity, now);
+                }
+                sets.add(quantity, [before, after], samples);
+            }
+            before = after;
         }
-        all
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use super::bench::Bench;
 use super::caches::{lines, usable};
 use super::chase::Ring;
-use super::steady::{addition, look};
+use super::steady::{additions, look};
 use crate::host::Host;
 
 /// The sizes at which the third cache is looked at, in bytes; those that a machine's own cache does not have are left out.
@@ -72,7 +72,7 @@ impl Prober {
     pub fn probe(&mut self) -> Glance {
         let mut bench = Bench::new(1, 0, &|| false);
         let (cycle, dram) = look(&mut bench, &mut self.dram);
-        let additions = addition(&mut bench).map_or(f64::NAN, f64::recip);
+        let additions = additions(&mut bench).unwrap_or(f64::NAN);
         let mut each = |(bytes, ring): &mut (usize, Ring)| {
             ring.warm();
             (*bytes, ring.step(&mut bench, STEPS))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::samples::{Measured, Statistic};
+use super::samples::Statistic;
 
 /// A measured quantity; its unit stands at its row in the table of a machine file's keys.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -86,6 +86,21 @@ impl Quantity {
     }
 }
 
+/// A measured quantity, in the unit of its [`Quantity`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Measured {
+    /// The value to use; see [`Statistic`].
+    pub value: f64,
+    /// The least of the samples.
+    pub least: f64,
+    /// The median of the samples.
+    pub median: f64,
+    /// The interquartile range over the median, a fraction.
+    pub spread: f64,
+    /// By how much the values of the two halves of the run differ: the larger over the smaller, less 1. None if there is too little to tell.
+    pub difference: Option<f64>,
+}
+
 /// The steadiness of the host while it was measured.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Steadiness {
@@ -93,23 +108,16 @@ pub struct Steadiness {
     pub cycle_moved: f64,
     /// The movement of the latency of DRAM.
     pub dram_moved: f64,
-    /// The movement of the instructions that a core executes per cycle: its sibling thread takes a part of them.
-    pub rate_moved: f64,
+    /// The share of the looks at which another thread had a part of the core.
+    pub shared: f64,
     /// The share of the pieces of work in which another thread had the processor.
     pub disturbed: f64,
     /// The share of the time that the host of a virtual machine took, if the kernel tells it.
     pub stolen: f64,
 }
 
-/// The movement beyond which a host is noisy.
-pub const NOISY: f64 = 0.25;
-
-impl Steadiness {
-    /// Returns whether the measurements claim no precision.
-    pub fn is_noisy(&self) -> bool {
-        [self.cycle_moved, self.dram_moved, self.rate_moved].into_iter().any(|moved| moved > NOISY)
-    }
-}
+/// The difference between the halves of a run beyond which a value is not precise.
+pub const NOISY: f64 = 0.10;
 
 /// The quantities that were measured of a computer.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -125,6 +133,15 @@ pub struct Measurements {
 }
 
 impl Measurements {
+    /// Returns the quantities whose values are not precise, with the difference between the halves of the run, if one is known. Other
+    /// programs and guests take what they take of the third cache: its usable part is never meant to be precise.
+    pub fn imprecise(&self) -> impl Iterator<Item = (Quantity, Option<f64>)> {
+        let others = self.values.iter().filter(|(quantity, _)| **quantity != Quantity::ThirdCacheBytes);
+        others
+            .map(|(quantity, measured)| (*quantity, measured.difference))
+            .filter(|(_, difference)| difference.is_none_or(|difference| difference > NOISY))
+    }
+
     /// Returns the value of a quantity, if it was measured.
     pub fn value(&self, quantity: Quantity) -> Option<f64> {
         self.values.get(&quantity).map(|measured| measured.value)

@@ -1,17 +1,6 @@
 //! Samples of a quantity, and the value that stands for them.
 
-/// A measured quantity, in the unit of its [`Quantity`](super::Quantity).
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Measured {
-    /// The value to use; see [`Statistic`].
-    pub value: f64,
-    /// The least of the samples.
-    pub least: f64,
-    /// The median of the samples.
-    pub median: f64,
-    /// The interquartile range over the median, a fraction.
-    pub spread: f64,
-}
+use super::quantity::Measured;
 
 /// The statistic that stands for samples of a quantity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +14,8 @@ pub enum Statistic {
     Highest,
     /// The median, for what disturbances make larger or smaller.
     Median,
+    /// Another percentile.
+    Percentile(usize),
 }
 
 impl Statistic {
@@ -35,25 +26,31 @@ impl Statistic {
             Self::UpperQuartile => 75,
             Self::Highest => 95,
             Self::Median => 50,
+            Self::Percentile(percent) => percent,
         }
     }
 }
 
-impl Measured {
-    /// Returns what stands for samples; none for no samples. Those that are not positive and finite are left out.
-    pub fn of(mut samples: Vec<f64>, statistic: Statistic) -> Option<Self> {
-        samples.retain(|sample| sample.is_finite() && *sample > 0.0);
-        samples.sort_by(f64::total_cmp);
-        let last = samples.len().checked_sub(1)?;
-        let at = |percent: usize| samples[(last * percent + 50) / 100];
-        let spread = (at(75) - at(25)) / at(50);
-        Some(Self { value: at(statistic.percentile()), least: at(0), median: at(50), spread })
-    }
+/// Returns what stands for samples; none for no samples. Those that are not positive and finite are left out. Nothing is known of the halves
+/// of the run.
+pub(super) fn summary(mut samples: Vec<f64>, statistic: Statistic) -> Option<Measured> {
+    samples.retain(|sample| sample.is_finite() && *sample > 0.0);
+    samples.sort_by(f64::total_cmp);
+    let last = samples.len().checked_sub(1)?;
+    let at = |percent: usize| samples[(last * percent + 50) / 100];
+    let spread = (at(75) - at(25)) / at(50);
+    Some(Measured {
+        value: at(statistic.percentile()),
+        least: at(0),
+        median: at(50),
+        spread,
+        difference: None,
+    })
 }
 
 /// Returns the lower quartile of samples.
 pub(super) fn quartile(samples: &[f64]) -> Option<f64> {
-    Measured::of(samples.to_vec(), Statistic::LowerQuartile).map(|measured| measured.value)
+    summary(samples.to_vec(), Statistic::LowerQuartile).map(|measured| measured.value)
 }
 
 #[cfg(test)]
@@ -63,9 +60,9 @@ mod tests {
     #[test]
     fn a_percentile_stands_for_the_samples() {
         let samples: Vec<f64> = (1..=101).rev().map(f64::from).collect();
-        let of = |statistic| Measured::of(samples.clone(), statistic).expect("samples");
+        let of = |statistic| summary(samples.clone(), statistic).expect("samples");
         let spread = 50.0 / 51.0;
-        let expected = Measured { value: 26.0, least: 1.0, median: 51.0, spread };
+        let expected = Measured { value: 26.0, least: 1.0, median: 51.0, spread, difference: None };
         assert_eq!(of(Statistic::LowerQuartile), expected);
         let values =
             [Statistic::UpperQuartile, Statistic::Highest, Statistic::Median].map(|each| of(each).value);
@@ -74,10 +71,11 @@ mod tests {
 
     #[test]
     fn one_sample_has_no_spread_and_none_has_no_value() {
-        let measured = Measured::of(vec![3.0], Statistic::Highest).expect("a sample");
-        assert_eq!(measured, Measured { value: 3.0, least: 3.0, median: 3.0, spread: 0.0 });
-        assert_eq!(Measured::of(vec![], Statistic::Median), None);
-        assert_eq!(Measured::of(vec![f64::NAN, 0.0, -1.0, f64::INFINITY], Statistic::Median), None);
+        let measured = summary(vec![3.0], Statistic::Highest).expect("a sample");
+        let expected = Measured { value: 3.0, least: 3.0, median: 3.0, spread: 0.0, difference: None };
+        assert_eq!(measured, expected);
+        assert_eq!(summary(vec![], Statistic::Median), None);
+        assert_eq!(summary(vec![f64::NAN, 0.0, -1.0, f64::INFINITY], Statistic::Median), None);
         assert_eq!(quartile(&[2.0, 1.0, 3.0, 4.0, 5.0]), Some(2.0));
     }
 }

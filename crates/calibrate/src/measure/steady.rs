@@ -16,14 +16,12 @@ const STEPS: usize = 4_000;
 pub(super) struct Watch {
     cycles: Vec<f64>,
     drams: Vec<f64>,
-    /// Cycles of an instruction, where many are independent.
-    rates: Vec<f64>,
     began: Option<Ticks>,
 }
 
 impl Watch {
     pub(super) fn begin() -> Self {
-        Self { cycles: Vec::new(), drams: Vec::new(), rates: Vec::new(), began: Ticks::now() }
+        Self { cycles: Vec::new(), drams: Vec::new(), began: Ticks::now() }
     }
 
     /// Looks at the cycle time and at DRAM.
@@ -31,14 +29,14 @@ impl Watch {
         let (cycle, dram) = look(bench, dram);
         self.cycles.extend(cycle);
         self.drams.extend(dram);
-        self.rates.extend(addition(bench));
     }
 
-    pub(super) fn end(self, bench: &Bench<'_>) -> Steadiness {
+    /// Returns how steady the host was; another thread had a part of the core at this share of the looks.
+    pub(super) fn end(self, bench: &Bench<'_>, shared: f64) -> Steadiness {
         Steadiness {
             cycle_moved: moved(&self.cycles),
             dram_moved: moved(&self.drams),
-            rate_moved: moved(&self.rates),
+            shared,
             disturbed: bench.disturbed(),
             stolen: self.began.zip(Ticks::now()).map_or(0.0, |(before, after)| before.stolen(after)),
         }
@@ -52,9 +50,11 @@ pub(super) fn look(bench: &mut Bench<'_>, dram: &mut Ring) -> (Option<f64>, Opti
     (quartile(&cycles), quartile(&drams))
 }
 
-/// Returns the cycles of an instruction now, where many are independent: as many more as another thread of the core takes.
-pub(super) fn addition(bench: &mut Bench<'_>) -> Option<f64> {
-    quartile(&(0..SAMPLES).map(|_| core::addition(bench)).collect::<Vec<_>>())
+/// Returns the additions that the core makes in a cycle now: as many fewer as another thread of the core takes; none if that is not
+/// known.
+pub(super) fn additions(bench: &mut Bench<'_>) -> Option<f64> {
+    let cycles: Vec<f64> = (0..SAMPLES).map(|_| core::addition(bench)).collect();
+    quartile(&cycles).map(f64::recip)
 }
 
 /// Returns the largest over the least, less 1; 0 for nothing.

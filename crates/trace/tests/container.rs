@@ -1,6 +1,7 @@
 //! The `.pwt` container: what goes in comes out, and nothing else gets through.
 
 use std::io::Cursor;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use pagewalk_trace::container::{CHUNK_ACCESSES, PwtSource, Reader, Writer};
@@ -119,12 +120,31 @@ fn batch() -> impl Strategy<Value = Batch> {
     })
 }
 
+fn without_blocks(mut batch: Batch) -> Batch {
+    batch.blocks.clear();
+    batch.marks.iter_mut().for_each(|mark| mark.blocks = 0);
+    batch
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn batches_come_back_exactly(batches in prop::collection::vec(batch(), 0..8)) {
         prop_assert_eq!(decode(&encode(&batches)).unwrap(), batches);
+    }
+
+    #[test]
+    fn batches_come_without_blocks_if_these_are_not_wanted(batches in prop::collection::vec(batch(), 0..8)) {
+        let mut reader = Reader::new(Cursor::new(encode(&batches)), "t.pwt".to_owned()).unwrap();
+        reader.make_no_blocks();
+        let mut found = Vec::new();
+        let mut sink = |batch: &mut Batch| {
+            found.push(batch.clone());
+            ControlFlow::Continue(())
+        };
+        PwtSource::new(reader).run(&mut sink).unwrap();
+        prop_assert_eq!(found, batches.into_iter().map(without_blocks).collect::<Vec<_>>());
     }
 
     #[test]

@@ -182,7 +182,11 @@ pub(super) struct Decoder {
     streams: Streams,
     side: Vec<u8>,
     expected: Expected,
-    /// The block stream: a control for each block, then numbers.
+    /// Whether executed blocks are taken out.
+    pub(super) makes_blocks: bool,
+    /// Whether the chunk has a block stream.
+    has_blocks: bool,
+    /// The block stream: a control for each block, then numbers. Empty if it is not taken out.
     blocks: Vec<u8>,
     block_count: usize,
     position: Position,
@@ -203,6 +207,8 @@ impl Decoder {
             streams: Streams::default(),
             side: Vec::new(),
             expected: Expected::new(),
+            makes_blocks: true,
+            has_blocks: false,
             blocks: Vec::new(),
             block_count: 0,
             position: Position::default(),
@@ -252,11 +258,12 @@ impl Decoder {
         Ok(())
     }
 
-    /// Unpacks the block stream, if the chunk has one.
+    /// Unpacks the block stream, if the chunk has one that is wanted.
     fn load_blocks(&mut self, part: &[u8]) -> Result<(), String> {
         self.blocks.clear();
         (self.block_count, self.blocks_read, self.numbers_read) = (0, 0, 0);
-        if part.is_empty() {
+        self.has_blocks = !part.is_empty();
+        if part.is_empty() || !self.makes_blocks {
             return Ok(());
         }
         let Some((BlockFront { blocks, bytes }, packed)) = BlockFront::split(part) else {
@@ -283,7 +290,7 @@ impl Decoder {
         }
         let number = self.batches_read;
         let mut side = &self.side[self.side_read..];
-        let with_blocks = self.block_count > 0;
+        let with_blocks = self.has_blocks;
         let shape = side::take_shape(&mut side, with_blocks).filter(|shape| {
             // A mark takes at least two bytes.
             shape.accesses.max(shape.blocks) <= Batch::MAX as u64 && shape.marks <= side.len() as u64 / 2
@@ -298,14 +305,14 @@ impl Decoder {
                 return Err(format!("batch {number} of the chunk has a mark that cannot be decoded"));
             };
             previous = (mark.at, mark.blocks);
-            batch.marks.push(mark);
+            batch.marks.push(if self.makes_blocks { mark } else { Mark { blocks: 0, ..mark } });
         }
         self.side_read = self.side.len() - side.len();
         let count = accesses as usize;
         if accesses::decode(&self.streams, &mut self.position, count, &mut batch.accesses).is_none() {
             return Err(format!("batch {number} of the chunk has accesses that cannot be decoded"));
         }
-        if self.decode_blocks(blocks as usize, &mut batch.blocks).is_none() {
+        if self.makes_blocks && self.decode_blocks(blocks as usize, &mut batch.blocks).is_none() {
             return Err(format!("batch {number} of the chunk has blocks that cannot be decoded"));
         }
         batch.check().map_err(|what| format!("batch {number} of the chunk: {what}"))?;

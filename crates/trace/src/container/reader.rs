@@ -123,6 +123,12 @@ impl<R: Read + Seek> Reader<R> {
         &self.source
     }
 
+    /// Leaves executed blocks out of batches from now on, which then cost less to read.
+    pub fn make_no_blocks(&mut self) {
+        self.decoder.makes_blocks = false;
+        self.source.gives_blocks = false;
+    }
+
     /// Returns the file's name as its user gave it.
     pub fn file(&self) -> &str {
         &self.file

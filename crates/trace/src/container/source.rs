@@ -40,6 +40,11 @@ impl<R: Read + Seek> PwtSource<R> {
         &self.unobserved
     }
 
+    /// Leaves executed blocks out from now on.
+    pub fn make_no_blocks(&mut self) {
+        self.reader.make_no_blocks();
+    }
+
     /// Returns the reader behind it.
     pub fn reader(&self) -> &Reader<R> {
         &self.reader

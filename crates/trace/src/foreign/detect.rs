@@ -75,6 +75,10 @@ impl TraceSource for PwtSource {
         self.reader().partial()
     }
 
+    fn make_no_blocks(&mut self) {
+        Self::make_no_blocks(self);
+    }
+
     fn file_bytes(&self) -> u64 {
         self.reader().file_bytes()
     }

@@ -41,8 +41,8 @@ pub trait TraceSource: Source {
         None
     }
 
-    /// Leaves the blocks of instructions out, where they would have to be made.
-    fn make_no_blocks(&mut self) {}
+    /// Leaves the blocks of instructions out, which cost time to make or to read.
+    fn make_no_blocks(&mut self);
 
     /// How many bytes the trace has on its disk, or how many came through its pipe so far.
     fn file_bytes(&self) -> u64;

@@ -77,6 +77,8 @@ const ROWS: &[Row] = &[
     row(Quantity::MinorFault,      "kernel", "minor-fault", Form::Nanoseconds, "first touch of 4 KiB, less the zeroing"),
     row(Quantity::ZeroPage,        "kernel", "zero-page", Form::Nanoseconds, "first touch of 2 MiB less that of 4 KiB, by 511"),
     row(Quantity::ZeroHugePage,    "kernel", "zero-huge-page", Form::Nanoseconds, "first touch of 2 MiB, less minor-fault"),
+    row(Quantity::UnmapPage,       "kernel", "unmap-page", Form::Nanoseconds, "unmapping pages of 4 KiB that were touched"),
+    row(Quantity::UnmapHugePage,   "kernel", "unmap-huge-page", Form::Nanoseconds, "unmapping pages of 2 MiB that were touched"),
     row(Quantity::SystemCall,      "kernel", "system-call", Form::Nanoseconds, "a system call that does nothing"),
 ];
 

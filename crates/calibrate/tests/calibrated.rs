@@ -32,7 +32,7 @@ fn host(third_ways: &str) -> Host {
 }
 
 /// What a quiet host of the reference machine's kind measures.
-const QUIET: [(Quantity, f64); 26] = [
+const QUIET: [(Quantity, f64); 28] = [
     (Quantity::Cycle, 0.3115),
     (Quantity::Width, 5.83),
     (Quantity::Window, 248.0),
@@ -58,6 +58,8 @@ const QUIET: [(Quantity, f64); 26] = [
     (Quantity::MinorFault, 1_790.0),
     (Quantity::ZeroPage, 410.0),
     (Quantity::ZeroHugePage, 209_920.0),
+    (Quantity::UnmapPage, 310.0),
+    (Quantity::UnmapHugePage, 7_400.0),
     (Quantity::SystemCall, 230.0),
 ];
 
@@ -96,6 +98,7 @@ fn every_quantity_reaches_the_parameter_that_it_is_for() {
     let costs = [kernel.minor_fault_ps, kernel.zero_page_ps, kernel.zero_huge_page_ps];
     assert_eq!(costs, [1_790_000, 410_000, 209_920_000]);
     assert_eq!(kernel.system_call_ps, 230_000);
+    assert_eq!([kernel.unmap_page_ps, kernel.unmap_huge_page_ps], [310_000, 7_400_000]);
     assert!(text.contains("latency = 7 cycles: a line of each of 512 pages"), "{text}");
     assert!(!text.contains("Not measured") && !text.contains("noisy"), "{text}");
     assert!(text.contains("description = \"AMD EPYC, in a virtual machine, measured\""), "{text}");

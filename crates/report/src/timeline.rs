@@ -185,6 +185,7 @@ fn begins_fault(step: KernelStep, first: bool, next: Option<&Span>) -> bool {
         | KernelStep::Write
         | KernelStep::Copy => false,
         KernelStep::Shootdown
+        | KernelStep::Unmap
         | KernelStep::Table
         | KernelStep::Flush
         | KernelStep::Stall
@@ -211,6 +212,7 @@ fn class(lane: Lane, before: Option<KernelStep>, step: KernelStep) -> StepClass 
         | KernelStep::Switch
         | KernelStep::Enter
         | KernelStep::Shootdown
+        | KernelStep::Unmap
         | KernelStep::Table
         | KernelStep::Lock => StepClass::Kernel,
     }

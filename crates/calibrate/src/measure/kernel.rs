@@ -1,4 +1,4 @@
-//! What the kernel takes: page faults and system calls.
+//! What the kernel takes: page faults, unmapping and system calls.
 
 use std::hint::black_box;
 
@@ -22,13 +22,15 @@ const CALLS: usize = 2_000;
 /// `zero-page` or `zero-huge-page`. Zeroing is proportional to the size.
 pub(super) fn faults(lab: &mut Lab<'_>) -> Found {
     let bytes = lab.bench.memory_bytes.min(TOUCHED_BYTES);
-    let mut touch = |pages| quartile(&first_touches(&mut lab.bench, bytes, pages));
+    let mut touch = |pages| touched(&mut lab.bench, bytes, pages);
     let Some((small, huge)) = touch(Pages::Small).zip(touch(Pages::Huge)) else { return Vec::new() };
-    let Some(zero) = zeroing(small, huge) else { return Vec::new() };
+    let Some(zero) = zeroing(small.touched, huge.touched) else { return Vec::new() };
     vec![
-        (Quantity::MinorFault, vec![small - zero]),
+        (Quantity::MinorFault, vec![small.touched - zero]),
         (Quantity::ZeroPage, vec![zero]),
         (Quantity::ZeroHugePage, vec![zero * PAGES_IN_HUGE]),
+        (Quantity::UnmapPage, vec![small.unmapped]),
+        (Quantity::UnmapHugePage, vec![huge.unmapped]),
     ]
 }
 
@@ -40,18 +42,29 @@ fn zeroing(small: f64, huge: f64) -> Option<f64> {
         .filter(|zero| *zero < small)
 }
 
-/// Returns the nanoseconds of a first touch.
-fn first_touches(bench: &mut Bench<'_>, bytes: usize, pages: Pages) -> Vec<f64> {
+/// The nanoseconds of a page.
+struct Touched {
+    /// Its first touch.
+    touched: f64,
+    /// Its unmapping.
+    unmapped: f64,
+}
+
+/// Touches pages for the first time, and unmaps them.
+fn touched(bench: &mut Bench<'_>, bytes: usize, pages: Pages) -> Option<Touched> {
     let step = if pages == Pages::Small { PAGE_BYTES } else { HUGE_BYTES };
-    bench.sample(|bench| {
+    let mut unmapped = Vec::new();
+    let touched = bench.sample(|bench| {
         // Memory that cannot be had gives no sample.
         let Ok(mut mapping) = Mapping::new(bytes, pages) else { return f64::NAN };
         let words = mapping.words_mut();
-        let count = size_of_val(words) / step;
+        let count = (size_of_val(words) / step) as f64;
         let time =
             bench.time(|_| words.iter_mut().step_by(step / size_of::<u64>()).for_each(|word| *word = 1));
-        time / count as f64
-    })
+        unmapped.push(bench.time(|_| drop(mapping)) / count);
+        time / count
+    });
+    Some(Touched { touched: quartile(&touched)?, unmapped: quartile(&unmapped)? })
 }
 
 /// A system call that does nothing.

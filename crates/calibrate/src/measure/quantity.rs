@@ -61,6 +61,10 @@ pub enum Quantity {
     ZeroPage,
     /// Nanoseconds to zero 2 MiB.
     ZeroHugePage,
+    /// Nanoseconds to unmap a page of 4 KiB that was touched.
+    UnmapPage,
+    /// The same of a page of 2 MiB.
+    UnmapHugePage,
     /// Nanoseconds of a system call that does nothing.
     SystemCall,
 }

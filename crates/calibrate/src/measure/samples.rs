@@ -14,7 +14,7 @@ pub enum Statistic {
     Highest,
     /// The median, for what disturbances make larger or smaller.
     Median,
-    /// Another percentile.
+    /// The value which so many percent of the samples do not exceed.
     Percentile(usize),
 }
 

@@ -245,6 +245,12 @@ fn drop_pages(cx: &mut Context<'_>, range: VirtRange) -> Result<(), MachineError
     }
     cx.state.counts.changes.dropped_pages += pages.len() as u64;
     cx.shoot_down(&pages_of(&pages));
+    let kernel = &cx.state.spec.kernel;
+    let shape = cx.state.shape();
+    let unmap_ps = pages.iter().map(|&(_, _, level)| kernel.unmap_ps(shape.page_size(level))).sum();
+    if unmap_ps > 0 {
+        cx.work(KernelStep::Unmap, unmap_ps);
+    }
     Ok(())
 }
 

@@ -35,6 +35,8 @@ pub enum KernelStep {
     Copy,
     /// A TLB shootdown after a change of the address space.
     Shootdown,
+    /// Taking pages out of an address space: their entries and frames.
+    Unmap,
     /// Work on page tables beside entering pages.
     Table,
     /// Waiting for a daemon that holds the lock.
@@ -51,7 +53,7 @@ pub enum KernelStep {
 
 impl KernelStep {
     /// All steps, in their order.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::FirstTouch,
         Self::Signal,
         Self::Zero,
@@ -68,6 +70,7 @@ impl KernelStep {
         Self::Detect,
         Self::Copy,
         Self::Shootdown,
+        Self::Unmap,
         Self::Table,
         Self::Lock,
         Self::Miss,
@@ -95,6 +98,7 @@ impl KernelStep {
             Self::Detect => "detect",
             Self::Copy => "copy",
             Self::Shootdown => "shootdown",
+            Self::Unmap => "unmap",
             Self::Table => "table",
             Self::Lock => "lock",
             Self::Miss => "miss",

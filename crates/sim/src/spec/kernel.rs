@@ -91,6 +91,8 @@ section! {
         zero_huge_page_ps: u64 = "zero-huge-page" time(STEP_PS) or "\"100 us\"", "zeroing 2 MiB; 1 GiB is 512 of them";
         fault_around_bytes: u64 = "fault-around" bytes(4_096, 2 << 20) or "\"4KiB\"", "what a load's fault for a page of a file enters around it, an aligned power of two: Linux has 64KiB";
         first_stores_fault: bool = "first-stores" word(&FIRST_STORES) or "\"free\"", "what the first store to a page of private memory takes, if a load came before it";
+        unmap_page_ps: u64 = "unmap-page" time(STEP_PS) or "\"0 ns\"", "taking a page of less than 2 MiB out of an address space, by munmap or at the end of a process";
+        unmap_huge_page_ps: u64 = "unmap-huge-page" time(STEP_PS) or "\"0 ns\"", "the same of a page of 2 MiB; 1 GiB is 512 of them";
         shootdown_ps: u64 = "shootdown" time(STEP_PS) or "\"2 us\"", "a TLB shootdown on unmap, protect or remap of resident pages";
         system_call_ps: u64 = "system-call" time(STEP_PS) or "\"100 ns\"", "an instruction that the kernel or microcode executes (with `core.dataflow`, where the source says which blocks are executed)";
         allocation: AllocationSpec = "allocation" word(&ALLOCATIONS) or "\"zeroing\"",
@@ -119,6 +121,14 @@ impl KernelSpec {
         match size < PageSize::Size2M {
             true => size.base_pages() * self.zero_page_ps,
             false => size.bytes() / PageSize::Size2M.bytes() * self.zero_huge_page_ps,
+        }
+    }
+
+    /// Returns the time to take a page out of an address space.
+    pub(crate) fn unmap_ps(&self, size: PageSize) -> u64 {
+        match size < PageSize::Size2M {
+            true => self.unmap_page_ps,
+            false => size.bytes() / PageSize::Size2M.bytes() * self.unmap_huge_page_ps,
         }
     }
 }

@@ -298,3 +298,29 @@ fn a_source_without_mappings_runs_without_unannounced_pages() {
     assert_eq!(value(&result, "fault", "minor.2MiB"), 1);
     assert_eq!(value(&result, "frames", "resident"), PageSize::Size2M.bytes());
 }
+
+/// Taking pages out of an address space takes its time for each page that is there, by its size.
+#[test]
+fn unmapping_takes_its_time_for_each_page_that_is_there() {
+    let fault = |unmap_page_ps, unmap_huge_page_ps| {
+        let spec = changed(spec("x86-64-thp"), |spec| {
+            (spec.kernel.unmap_page_ps, spec.kernel.unmap_huge_page_ps) = (unmap_page_ps, unmap_huge_page_ps);
+        });
+        let mut machine: Machine<Plain, IntervalClock> = machine(&spec, 1, &announced()).unwrap();
+        let mut batch = Batch::new();
+        let (huge, small) = (BASE, BASE + (1 << 30));
+        map(&mut batch, huge, 4 << 20);
+        map(&mut batch, small, 40_960);
+        // Both of the huge pages, and seven of ten small ones.
+        let pages =
+            [0, 2 << 20].map(|at| huge + at).into_iter().chain((0..7).map(|page| small + page * 4096));
+        pages.for_each(|at| batch.push(Access::store(VirtAddr(at), 8)));
+        for (start, bytes) in [(huge, 4 << 20), (small, 40_960), (small, 40_960)] {
+            batch.mark(Event::Unmap(VirtRange::sized(VirtAddr(start), bytes)));
+        }
+        machine.batch(&batch).unwrap();
+        value(&machine.finish("unmap"), "time", "fault")
+    };
+    let free = fault(0, 0);
+    assert_eq!([fault(300_000, 0) - free, fault(0, 8_000_000) - free], [7 * 300_000, 2 * 8_000_000]);
+}

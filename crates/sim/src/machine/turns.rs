@@ -116,7 +116,7 @@ impl Turns {
                     | Event::ThreadStack(_),
                 ) => {}
                 // The code of a block comes before its first execution, and may come earlier.
-                Then::Event(Event::Code(code)) => engine.clock.code(code),
+                Then::Event(event @ Event::Code(_)) => engine.event(event)?,
                 Then::Event(event) => {
                     self.finish(engine)?;
                     engine.core = core;

@@ -63,6 +63,18 @@ fn code_is_walked_to_and_faults_once_a_page() {
     }
 }
 
+#[test]
+fn a_core_among_others_fetches_as_one_alone() {
+    let run = |count| program(200, PAGE + 64, ROUNDS).run(&changed(zen3(), |spec| spec.core.count = count));
+    let (one, two) = (run(1), run(2));
+    for (stage, metric) in
+        [("fetch", "lines"), ("fetch", "tlb.misses"), ("time", "fetch"), ("time", "elapsed")]
+    {
+        assert_ne!(value(&one, stage, metric), 0, "{stage} {metric}");
+        assert_eq!(value(&two, stage, metric), value(&one, stage, metric), "{stage} {metric}");
+    }
+}
+
 /// The cycles of a block, in a loop of blocks that lie apart.
 fn cycles_of_block(spec: &MachineSpec, part: &str, blocks: u64, apart: u64) -> f64 {
     let ps = of_rounds(|rounds| program(blocks, apart, rounds).run(spec), "time", part);

@@ -32,6 +32,7 @@ pub use probe::{Glance, Prober};
 pub use quantity::{Measured, Measurements, NOISY, Quantity, Steadiness};
 pub use samples::Statistic;
 use samples::quartile;
+pub use sets::OWN;
 use sets::Sets;
 use steady::{Watch, additions};
 

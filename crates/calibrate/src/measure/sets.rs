@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use super::quantity::{Measured, Quantity};
 use super::samples::{Statistic, summary};
 
-/// The least share of the additions of a core that has no other thread, with which samples count.
-const OWN: f64 = 0.8;
+/// The least share of a core's additions per cycle with which measurements count: with less, another thread has a part of the core.
+pub const OWN: f64 = 0.8;
 /// The percentile of all looks that shows a core without another thread.
 const ALONE: usize = 90;
-/// Rounds whose samples count, with which the others are not needed.
-pub(super) const ENOUGH: usize = 5;
+/// If the samples of so many rounds count, those of the others are left out.
+const ENOUGH: usize = 5;
 
 /// Samples of a quantity that were taken together.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,22 +63,20 @@ impl Sets {
     /// Returns what stands for the samples of each quantity.
     pub(super) fn measured(&self) -> BTreeMap<Quantity, Measured> {
         let least = self.least_additions();
-        let of = |(&quantity, sets): (&Quantity, &Vec<Set>)| {
+        let measured = |(&quantity, sets): (&Quantity, &Vec<Set>)| {
+            let stands_for = |sets: &[&Set]| summary(samples(sets), quantity.statistic());
             let own: Vec<&Set> = sets.iter().filter(|set| set.additions >= least).collect();
-            let (counting, rounds) = match own.len() >= ENOUGH {
-                true => (own, true),
-                false => (sets.iter().collect(), false),
-            };
-            let (first, second) = counting.split_at(counting.len() / 2);
-            let of = |sets: &[&Set]| summary(samples(sets), quantity.statistic());
-            let difference = of(first).zip(of(second)).map(|(first, second)| {
+            if own.len() < ENOUGH {
+                return Some((quantity, stands_for(&sets.iter().collect::<Vec<_>>())?));
+            }
+            let (first, second) = own.split_at(own.len() / 2);
+            let difference = stands_for(first).zip(stands_for(second)).map(|(first, second)| {
                 let ratio = first.value / second.value;
                 ratio.max(ratio.recip()) - 1.0
             });
-            let difference = difference.filter(|_| rounds);
-            Some((quantity, Measured { difference, ..of(&counting)? }))
+            Some((quantity, Measured { difference, ..stands_for(&own)? }))
         };
-        self.sets.iter().filter_map(of).collect()
+        self.sets.iter().filter_map(measured).collect()
     }
 
     /// Returns the additions in a cycle below which another thread had a part of the core.

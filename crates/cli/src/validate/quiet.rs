@@ -4,15 +4,13 @@
 //! a look before and behind it, so that quiet runs are found among others.
 
 use anyhow::Context;
-use pagewalk_calibrate::{Glance, Host, Prober};
+use pagewalk_calibrate::{Glance, Host, OWN, Prober};
 
 use super::native::{self, Native};
 use super::programs::Runnable;
 
 /// The largest movement of the usable third cache between two looks with which a run counts.
 const MOVED: f64 = 0.25;
-/// The least share of a core's additions per cycle, at both looks, with which a run counts: with less, another thread has a part of it.
-const OWN: f64 = 0.8;
 /// How many runs are made at most for each one that is to count.
 const TRIES: u32 = 8;
 

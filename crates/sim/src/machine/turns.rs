@@ -190,13 +190,12 @@ impl Turns {
                 let left = accesses.list.len();
                 let most = if until_ps == u64::MAX { left } else { left.min(1) };
                 let (now, rest) = accesses.split_at(most);
+                *held -= turn.place.len();
                 if now.is_empty() {
                     engine.accesses(rest)?;
-                    *held -= turn.place.len();
                     let then = turns.pop_front().and_then(|turn| turn.then);
                     then.map_or(Ok(()), |event| engine.event(&event))?;
                 } else {
-                    *held -= turn.place.len();
                     turn.place = rest.place();
                     *held += turn.place.len();
                     engine.accesses(now)?;

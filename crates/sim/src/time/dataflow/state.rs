@@ -210,10 +210,10 @@ impl Front {
         }
     }
 
-    /// Returns whether neither a misprediction nor a line stops the next instruction from being dispatched.
+    /// Returns whether nothing stops the next instruction from being dispatched, or has stopped the last one.
     #[inline]
     pub(super) fn is_free(&self) -> bool {
-        self.redirect.max(self.lines.there) <= self.dispatch.cycle()
+        self.redirect.max(self.lines.there) <= self.dispatch.cycle() && !self.stopped.is_any()
     }
 
     /// Returns when the next instruction can be dispatched, for which nothing else waits from a cycle on: on the right way, when its

@@ -178,6 +178,7 @@ fn memory(out: &mut String, host: &Host) {
     header(out, "kernel");
     line(out, format_args!("fault-around = \"64KiB\""));
     line(out, format_args!("first-stores = \"fault\""));
+    line(out, format_args!("writes = \"cached\""));
     line(out, format_args!("source = \"Linux, mm/memory.c: fault_around_bytes, do_anonymous_page\""));
 }
 

@@ -110,6 +110,10 @@ pub struct Operand {
     pub bytes: u16,
     /// Whether the address is relative to the stack pointer or to the frame pointer.
     pub on_stack: bool,
+    /// Whether the address is a sum of a base, an index and a displacement, or has a scaled index.
+    pub is_complex: bool,
+    /// Whether a vector or a floating-point register takes the bytes of a load, or gives those of a store.
+    pub is_vector: bool,
 }
 
 /// Whether an operand is loaded or stored, in the order in which a capture reports the accesses of an instruction.

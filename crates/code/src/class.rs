@@ -14,9 +14,9 @@ pub enum Class {
     Move,
     /// An operation of one cycle on general registers.
     Integer,
-    /// An address computed of at most two parts, without a scale.
+    /// An address computed of at most two parts, one of which may be scaled.
     Lea,
-    /// An address computed of three parts, or with a scaled index.
+    /// An address computed of three parts.
     LeaComplex,
     /// A shift or a rotation of a general register.
     Shift,
@@ -50,12 +50,14 @@ pub enum Class {
     VectorInteger,
     /// A multiplication of integers in vectors, or a sum of absolute differences.
     VectorMultiply,
-    /// A permutation of a vector's elements.
+    /// A permutation of a vector's elements, or a shift of each.
     Shuffle,
     /// A copy between vector registers that renaming does not do.
     VectorMove,
     /// A transfer between general and vector registers, or from vectors to the flags.
     Cross,
+    /// A conversion between a number in a general register and one in a vector.
+    CrossConvert,
     /// A step of a cipher, of a hash or of a carry-less product, or a comparison of strings in vectors.
     Crypto,
     /// An operation of the x87 unit, the slow ones apart.
@@ -78,7 +80,7 @@ pub enum Class {
 
 impl Class {
     /// All classes, in the order of their declaration: `Class::ALL[class as usize]` is `class`.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::Nop,
         Self::Zero,
         Self::Move,
@@ -104,6 +106,7 @@ impl Class {
         Self::Shuffle,
         Self::VectorMove,
         Self::Cross,
+        Self::CrossConvert,
         Self::Crypto,
         Self::X87,
         Self::X87Divide,

@@ -244,6 +244,8 @@ impl Op {
             records: Records::Exactly(records),
             bytes,
             on_stack: address.contains(STACK),
+            is_complex: false,
+            is_vector: false,
         })
     }
 

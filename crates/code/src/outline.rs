@@ -140,6 +140,8 @@ fn describe(outline: &[u8; BYTES], addr: u64, offset: u32) -> Option<Instruction
                 records: Records::Exactly(count),
                 bytes: 0,
                 on_stack,
+                is_complex: false,
+                is_vector: false,
             });
         }
     }

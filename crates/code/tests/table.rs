@@ -37,13 +37,15 @@ fn operand(operand: &Operand, name: Name) -> String {
         Direction::Modify => "modify",
         Direction::Store => "store",
     };
-    let stack = if operand.on_stack { " stack" } else { "" };
+    let said =
+        [(operand.on_stack, " stack"), (operand.is_complex, " complex"), (operand.is_vector, " vector")];
+    let said: String = said.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
     let records = match operand.records {
         Records::Exactly(1) => String::new(),
         Records::Exactly(count) => format!(" x{count}"),
         Records::Varies => " varies".to_owned(),
     };
-    format!("{direction} {} [{}]{stack}{records}", operand.bytes, names(operand.address, name))
+    format!("{direction} {} [{}]{said}{records}", operand.bytes, names(operand.address, name))
 }
 
 fn flow(flow: Flow) -> String {

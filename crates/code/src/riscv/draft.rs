@@ -46,12 +46,14 @@ impl Draft {
     /// Adds floating-point registers that the operation needs.
     pub(super) fn reading_floats<const N: usize>(mut self, numbers: [u32; N]) -> Self {
         numbers.into_iter().for_each(|number| self.reads.insert(float(number as u8 % super::FLOATS)));
+        self.operand.iter_mut().for_each(|operand| operand.is_vector = true);
         self
     }
 
     /// Adds the floating-point register that the operation writes.
     pub(super) fn writing_float(mut self, number: u32) -> Self {
         self.writes.insert(float(number as u8 % super::FLOATS));
+        self.operand.iter_mut().for_each(|operand| operand.is_vector = true);
         self
     }
 
@@ -63,7 +65,9 @@ impl Draft {
     /// Adds an operand at the address in a general register; `records` of them, and of 0 bytes if the machine's state decides.
     pub(super) fn moving(mut self, direction: Direction, base: u32, bytes: u16, records: Records) -> Self {
         let on_stack = base == u32::from(STACK);
-        self.operand = Some(Operand { address: generals([base]), direction, records, bytes, on_stack });
+        let address = generals([base]);
+        let (is_complex, is_vector) = (false, false);
+        self.operand = Some(Operand { address, direction, records, bytes, on_stack, is_complex, is_vector });
         self
     }
 

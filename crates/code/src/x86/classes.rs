@@ -23,7 +23,9 @@ pub(super) fn of(instruction: &Instruction, flow: Flow, writes: Registers) -> (C
     }
     match rule(instruction.mnemonic()) {
         Some(Rule::Is(class)) => (by_operands(instruction, class), class == Class::Zero),
-        Some(Rule::Forms { memory, .. }) if has_memory(instruction) => (memory, false),
+        Some(Rule::Forms { memory, .. }) if has_memory(instruction) => {
+            (by_operands(instruction, memory), false)
+        }
         Some(Rule::Forms { register, .. }) => (by_operands(instruction, register), false),
         Some(Rule::Copies) => (copy(instruction), false),
         Some(Rule::Clears(_)) if has_equal_sources(instruction) => (Class::Zero, true),
@@ -49,6 +51,8 @@ fn names(instruction: &Instruction) -> impl Iterator<Item = iced_x86::Register> 
 fn by_operands(instruction: &Instruction, class: Class) -> Class {
     match class {
         Class::Lea if is_complex(instruction) => Class::LeaComplex,
+        Class::LoadStore if is_extended(instruction) => Class::Integer,
+        Class::Convert if names(instruction).any(|name| name.is_gpr()) => Class::CrossConvert,
         Class::Divide64 if operand_bytes(instruction) < 8 => Class::Divide32,
         // The upper part of a vector goes to memory without a permutation.
         Class::Shuffle if instruction.op0_kind() == OpKind::Memory => Class::LoadStore,
@@ -63,11 +67,15 @@ fn by_operands(instruction: &Instruction, class: Class) -> Class {
     }
 }
 
-/// Three parts, which Intel's cores add in a slower unit, or a scale, which AMD's do.
+/// Three parts, which cores add in a slower unit. Measured on Zen 3, where a scale takes no longer.
 fn is_complex(instruction: &Instruction) -> bool {
     let has = |name| register(name).is_some();
-    let (has_base, has_index) = (has(instruction.memory_base()), has(instruction.memory_index()));
-    has_index && (instruction.memory_index_scale() > 1 || has_base && instruction.memory_displ_size() != 0)
+    has(instruction.memory_base()) && has(instruction.memory_index()) && instruction.memory_displ_size() != 0
+}
+
+/// Whether a load extends the sign of what it loads.
+fn is_extended(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Movsx | Mnemonic::Movsxd) && has_memory(instruction)
 }
 
 fn operand_bytes(instruction: &Instruction) -> usize {
@@ -81,7 +89,10 @@ fn operand_bytes(instruction: &Instruction) -> usize {
 fn copy(instruction: &Instruction) -> Class {
     let (to, from) = (instruction.op0_register(), instruction.op1_register());
     let is_whole = |name: iced_x86::Register| name.is_gpr32() || name.is_gpr64();
-    if has_memory(instruction) {
+    if has_memory(instruction) && instruction.op0_kind() == OpKind::Register && to.is_gpr() && !is_whole(to) {
+        // What is loaded joins the rest of the register.
+        Class::Integer
+    } else if has_memory(instruction) {
         Class::LoadStore
     } else if to.is_vector_register() {
         if instruction.has_op_mask() { Class::VectorMove } else { Class::Move }

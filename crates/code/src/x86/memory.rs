@@ -74,7 +74,17 @@ fn operand(instruction: &Instruction, memory: &UsedMemory, place: usize) -> Opti
         records: records(instruction, size),
         bytes: size.size() as u16,
         on_stack: matches!(memory.base().full_register(), Name::RSP | Name::RBP),
+        is_complex: is_complex(instruction, memory),
+        is_vector: (0..instruction.op_count()).any(|operand| {
+            instruction.op_kind(operand) == OpKind::Register
+                && instruction.op_register(operand).is_vector_register()
+        }),
     })
+}
+
+fn is_complex(instruction: &Instruction, memory: &UsedMemory) -> bool {
+    let [base, index] = [memory.base(), memory.index()].map(|name| register(name).is_some());
+    index && (memory.scale() > 1 || base && instruction.memory_displ_size() != 0)
 }
 
 /// The register with the number of a bit, which is not limited to the named word.
@@ -119,6 +129,8 @@ fn unite(last: &mut Operand, further: &Operand) {
     last.address = last.address.union(further.address);
     last.bytes = last.bytes.saturating_add(further.bytes);
     last.on_stack &= further.on_stack;
+    last.is_complex |= further.is_complex;
+    last.is_vector |= further.is_vector;
     last.records = match (last.records, further.records) {
         (Records::Exactly(some), Records::Exactly(more)) => Records::Exactly(some.saturating_add(more)),
         _ => Records::Varies,

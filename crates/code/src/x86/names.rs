@@ -71,7 +71,7 @@ const NAMES: &[(Rule, &str)] = &[
     ),
     (Is(FloatDivide), "divps divpd divss divsd divph divsh"),
     (Is(FloatSquareRoot), "sqrtps sqrtpd sqrtss sqrtsd sqrtph sqrtsh"),
-    (Is(FloatCompare), "cmpps cmppd cmpss cmpsd cmpph cmpsh comiss comisd comish ucomis*"),
+    (Is(FloatCompare), "cmpps cmppd cmpss cmpsd cmpph cmpsh"),
     (
         Is(FloatCompare),
         "maxps maxpd maxss maxsd maxph maxsh minps minpd minss minsd minph minsh range* fpclass*",
@@ -89,14 +89,17 @@ const NAMES: &[(Rule, &str)] = &[
     (Is(LoadStore), "lddqu gather* pgather* scatter* pscatter* maskmov* pmaskmov* tileload* tilestored"),
     (Forms { register: Cross, memory: LoadStore }, "movd movq movw kmov*"),
     (Forms { register: Cross, memory: Shuffle }, "pinsr*"),
-    (Is(Cross), "pextr* extractps movmsk* pmovmskb ptest testps testpd kortest* ktest*"),
+    (
+        Is(Cross),
+        "comiss comisd comish ucomis* pextr* extractps movmsk* pmovmskb ptest testps testpd kortest* ktest*",
+    ),
     // Integers in vectors.
     (
         Clears(VectorInteger),
         "pxor pxord pxorq xorps xorpd psubb psubw psubd psubq pcmpgtb pcmpgtw pcmpgtd pcmpgtq",
     ),
     (Fills(VectorInteger), "pcmpeqb pcmpeqw pcmpeqd pcmpeqq"),
-    (Is(Shuffle), "pmultishiftqb"),
+    (Is(Shuffle), "pmultishiftqb psll* psrl* psra* pshl* pshr* prol* pror* prot* pshld* pshrd*"),
     (Is(VectorInteger), "pmovm2* pmovb2m pmovw2m pmovd2m pmovq2m"),
     (Is(VectorMultiply), "pmul* pmadd* pmacs* pmadcs* psadbw mpsadbw dbpsadbw pdp* p4dp* phminposuw gf2p8*"),
     (Is(Crypto), "aes* sha1* sha256* sha512* sm3* sm4* pclmulqdq pcmpestr* pcmpistr*"),

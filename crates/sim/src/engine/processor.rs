@@ -1,6 +1,6 @@
 //! The processor that the kernel runs on: a core, the clock, and the translation hardware of all cores.
 
-use pagewalk_vm::addr::{Asid, Vpn};
+use pagewalk_vm::addr::{Asid, PhysAddr, Vpn};
 use pagewalk_vm::table::PageTable;
 use pagewalk_vm::tier::FlashPage;
 
@@ -43,6 +43,14 @@ impl<T: PageTable, C: Clock> Processor for Running<'_, T, C> {
             Worker::Program => self.clock.kernel(self.core, step, ps),
             Worker::Between => drop(self.clock.daemon(Some(self.core), 0, step, ps)),
             Worker::Beside { now_ps } => *now_ps = self.clock.daemon(None, *now_ps, step, ps),
+        }
+    }
+
+    fn write(&mut self, step: KernelStep, to: (PhysAddr, u64), ps: u64) {
+        match self.worker {
+            Worker::Program => self.clock.kernel_write(self.core, step, to, ps),
+            // A daemon has no core whose caches it would use.
+            Worker::Between | Worker::Beside { .. } => self.work(step, ps),
         }
     }
 

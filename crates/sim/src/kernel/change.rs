@@ -1,7 +1,7 @@
 //! Changes of address spaces: mappings that come, go, move, and get another protection.
 
 use pagewalk_trace::{Backing, Mapping, PageFrame, ProcessId, Protection};
-use pagewalk_vm::addr::{Asid, Granule, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
+use pagewalk_vm::addr::{Asid, Granule, PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::space::AddressSpace;
 use pagewalk_vm::table::{Leaf, Upkeep};
@@ -207,7 +207,9 @@ fn move_pages(cx: &mut Context<'_>, range: VirtRange, target: VirtAddr) -> Resul
             // Entered at once: the next one may already push it out.
             leaf.frame = take_movable(cx, key)?.map_err(|full| cx.state.out_of_frames(full))?;
             cx.state.counts.changes.copied_pages += 1;
-            cx.charge(KernelStep::Copy, cx.state.spec.kernel.zero_page_ps);
+            cx.charge(KernelStep::Copy, 0);
+            let to = (leaf.frame.addr(), PAGE_BYTES);
+            cx.write(KernelStep::Copy, to, cx.state.spec.kernel.zero_page_ps);
         }
         cx.enter(key.page, leaf, level)?;
     }

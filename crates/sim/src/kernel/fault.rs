@@ -183,7 +183,7 @@ fn enter_new(
     cx.state.counts.faults.minor[level] += 1;
     cx.note_resident();
     cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
-    cx.work(KernelStep::Zero, cx.state.spec.kernel.zero_ps(size));
+    cx.write(KernelStep::Zero, (frame.addr(), size.bytes()), cx.state.spec.kernel.zero_ps(size));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The processor that kernel code runs on.
 
-use pagewalk_vm::addr::{Asid, Vpn};
+use pagewalk_vm::addr::{Asid, PhysAddr, Vpn};
 use pagewalk_vm::tier::FlashPage;
 
 use crate::metrics::KernelStep;
@@ -23,6 +23,9 @@ pub(crate) trait Processor {
 
     /// Lets the worker work so long for a step.
     fn work(&mut self, step: KernelStep, ps: u64);
+
+    /// Lets the worker write so many bytes from an address on, which takes `ps` if its caches have them.
+    fn write(&mut self, step: KernelStep, to: (PhysAddr, u64), ps: u64);
 
     /// Returns the worker's time, with everything before it finished.
     fn now(&mut self) -> u64;

@@ -98,7 +98,7 @@ fn take_copy(cx: &mut Context<'_>, page: Vpn, size: PageSize, plan: &FaultPlan) 
     }
     cx.count_resident(size);
     cx.state.counts.changes.copies_on_write += 1;
-    cx.work(KernelStep::Copy, cx.state.spec.kernel.zero_ps(size));
+    cx.write(KernelStep::Copy, (frame.addr(), size.bytes()), cx.state.spec.kernel.zero_ps(size));
     cx.shoot_down(&[page]);
     Ok(())
 }

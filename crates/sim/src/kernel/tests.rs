@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pagewalk_trace::{Event, Mapping, ProcessId, Protection};
-use pagewalk_vm::addr::{Asid, PAGE_BYTES, VirtAddr, VirtRange, Vpn};
+use pagewalk_vm::addr::{Asid, PAGE_BYTES, PhysAddr, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::{BuddyAllocator, CrowdedMemory};
 use pagewalk_vm::reclaim::{PagePool, Recency};
 use pagewalk_vm::table::{Levels, Radix, X86_64};
@@ -59,6 +59,10 @@ impl Processor for Recorder {
     fn work(&mut self, step: KernelStep, ps: u64) {
         self.now_ps += ps;
         self.told.push(Told::Work(step, ps));
+    }
+
+    fn write(&mut self, step: KernelStep, _: (PhysAddr, u64), ps: u64) {
+        self.work(step, ps);
     }
 
     fn now(&mut self) -> u64 {

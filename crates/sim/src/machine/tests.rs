@@ -25,6 +25,7 @@ use crate::time::{Clock, IntervalClock, NoClock};
 
 mod advice;
 mod cache;
+mod cached_writes;
 mod closed_forms;
 #[path = "../../../vm/src/table/tests/conformance.rs"]
 mod conformance;
@@ -48,6 +49,7 @@ mod reach;
 mod serving;
 mod serving_code;
 mod threads;
+mod units;
 
 /// The checks of machines that are generic in the type of page table, for one type.
 #[derive(Clone, Copy)]

@@ -51,12 +51,22 @@ section! {
         store_buffer: u32 = "store-buffer" integer(1, 1_000) or "64", "stores that have not reached the first cache yet";
         misprediction: u32 = "misprediction" integer(0, 1_000) or "16",
             "cycles from the end of a branch that was predicted wrongly to the dispatch of the right way";
-        load_units: u32 = "load-units" integer(1, 64) or "3", "loads per cycle";
-        store_units: u32 = "store-units" integer(1, 64) or "2", "stores per cycle";
-        integer_units: u32 = "integer-units" integer(1, 64) or "4", "operations on general registers per cycle";
-        multiply_units: u32 = "multiply-units" integer(1, 64) or "1", "multiplications of general registers per cycle";
-        float_units: u32 = "float-units" integer(1, 64) or "2", "floating-point operations per cycle";
-        vector_units: u32 = "vector-units" integer(1, 64) or "4", "other operations on vectors per cycle";
+        complex_address: u32 = "complex-address" integer(0, 100) or "1",
+            "cycles that a load or a store takes longer whose address has a scaled index, or a base, an index and a displacement";
+        load_units: u32 = "load-units" integer(1, 8) or "3", "loads per cycle";
+        vector_load_units: u32 = "vector-load-units" integer(1, 8) or "2", "of these, loads to vector and floating-point registers";
+        store_units: u32 = "store-units" integer(1, 8) or "2", "stores per cycle";
+        vector_store_units: u32 = "vector-store-units" integer(1, 8) or "1", "of these, stores of vector and floating-point registers";
+        drain: u32 = "drain" integer(1, 8) or "2", "stores to one line that leave the store buffer in a cycle, one behind the other";
+        integer_units: u32 = "integer-units" integer(1, 8) or "4", "operations on general registers per cycle";
+        shift_units: u32 = "shift-units" integer(1, 8) or "2", "of these, shifts, bit tests, and moves that depend on the flags";
+        branch_units: u32 = "branch-units" integer(1, 8) or "2", "branches per cycle; only the last of them may be taken";
+        multiply_units: u32 = "multiply-units" integer(1, 8) or "1", "multiplications of general registers per cycle";
+        vector_units: u32 = "vector-units" integer(1, 8) or "4", "operations on vectors and floating-point numbers per cycle";
+        float_units: u32 = "float-units" integer(1, 8) or "2", "of these, additions and comparisons of floating-point numbers";
+        float_multiply_units: u32 = "float-multiply-units" integer(1, 8) or "2", "of these, multiplications of floating-point numbers";
+        shuffle_units: u32 = "shuffle-units" integer(1, 8) or "2", "of these, permutations, shifts, conversions, and multiplications of integers";
+        cross_units: u32 = "cross-units" integer(1, 8) or "1", "of these, transfers between vectors and general registers or flags";
     }
 }
 

@@ -83,6 +83,16 @@ static FIRST_STORES: Words<bool> = Words(&[
     ("fault", true, "another fault, as on Linux, where such a page shows zeroes that all have in common"),
 ]);
 
+/// What caches hear of the kernel's writes to pages.
+static WRITES: Words<bool> = Words(&[
+    ("unseen", false, "nothing"),
+    (
+        "cached",
+        true,
+        "all of it, as of stores: the core waits for lines that memory gives, and finds them in its caches afterwards",
+    ),
+]);
+
 section! {
     /// Kernel costs, charged serially to the faulting core.
     pub struct KernelSpec {
@@ -91,6 +101,7 @@ section! {
         zero_huge_page_ps: u64 = "zero-huge-page" time(STEP_PS) or "\"100 us\"", "zeroing 2 MiB; 1 GiB is 512 of them";
         fault_around_bytes: u64 = "fault-around" bytes(4_096, 2 << 20) or "\"4KiB\"", "what a load's fault for a page of a file enters around it, an aligned power of two: Linux has 64KiB";
         first_stores_fault: bool = "first-stores" word(&FIRST_STORES) or "\"free\"", "what the first store to a page of private memory takes, if a load came before it";
+        writes_are_cached: bool = "writes" word(&WRITES) or "\"unseen\"", "what caches hear of zeroing and copying pages, and of what system calls write, which then takes zero-page for each 4 KiB";
         unmap_page_ps: u64 = "unmap-page" time(STEP_PS) or "\"0 ns\"", "taking a page of less than 2 MiB out of an address space, by munmap or at the end of a process";
         unmap_huge_page_ps: u64 = "unmap-huge-page" time(STEP_PS) or "\"0 ns\"", "the same of a page of 2 MiB; 1 GiB is 512 of them";
         shootdown_ps: u64 = "shootdown" time(STEP_PS) or "\"2 us\"", "a TLB shootdown on unmap, protect or remap of resident pages";

@@ -14,6 +14,7 @@ use super::dram::PagedDram;
 use super::fetched::InstructionCache;
 use super::followed::Followed;
 use super::mesh::Mesh;
+use super::reference::MemoryReference;
 use super::tiered::{Requester, TieredMemory};
 use crate::metrics::Rows;
 use crate::metrics::names::{cache, memory};
@@ -82,20 +83,9 @@ impl Cache {
 struct MemoryLines {
     data_reads: u64,
     walk_reads: u64,
+    /// None on a machine whose caches do not hear of the kernel.
+    kernel_reads: Option<u64>,
     writes: u64,
-}
-
-/// The kind of a reference, which decides where it enters and what it may change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryReference {
-    /// A load of the program.
-    Load,
-    /// A store of the program.
-    Store,
-    /// A page walker reading an entry.
-    Walk,
-    /// A line of instructions that their first cache does not have.
-    Fetch,
 }
 
 /// Returns the time of a request, and of a line back.
@@ -169,7 +159,10 @@ impl MemoryHierarchy {
             memory_latency_ps: spec.hierarchy.memory.latency_ps,
             requesters: (0..spec.core.count as usize).map(|core| Requester::waiting(core, None)).collect(),
             walk_enters: spec.translation.walker.enters as usize - 1,
-            lines: MemoryLines::default(),
+            lines: MemoryLines {
+                kernel_reads: spec.kernel.writes_are_cached.then_some(0),
+                ..MemoryLines::default()
+            },
             followed: None,
             instructions: Vec::new(),
         }
@@ -191,6 +184,7 @@ impl MemoryHierarchy {
         let first = match kind {
             MemoryReference::Walk => self.walk_enters,
             MemoryReference::Fetch => self.levels().min(1),
+            MemoryReference::KernelStore => 0,
             MemoryReference::Load | MemoryReference::Store => {
                 let Some(nearest) = self.private[core].first_mut() else {
                     return self.search(core, addr, kind, at_ps, (0, 0));
@@ -234,7 +228,7 @@ impl MemoryHierarchy {
         for at in next..levels {
             let cache = self.level(core, at);
             // A store makes the line dirty where it hits; in the levels below it arrives as a write-back.
-            let hit = cache.lines.lookup(line, kind == MemoryReference::Store && at == 0);
+            let hit = cache.lines.lookup(line, kind.stores() && at == 0);
             match kind {
                 MemoryReference::Walk => {
                     cache.counts.walk_accesses += 1;
@@ -244,14 +238,14 @@ impl MemoryHierarchy {
                     cache.counts.data_accesses += 1;
                     cache.counts.data_misses += u64::from(!hit);
                 }
-                // The first cache for instructions counts them.
-                MemoryReference::Fetch => {}
+                // The first cache for instructions counts its own, and the kernel is none of the program's.
+                MemoryReference::Fetch | MemoryReference::KernelStore => {}
             }
             if hit {
                 let is_last = at + 1 == levels;
                 let latency = if is_last { self.hit_latency_ps(core, line, at) } else { cache.latency_ps };
                 if at > first {
-                    self.fill(core, line, first, at, kind == MemoryReference::Store, at_ps);
+                    self.fill(core, line, first, at, kind.stores(), at_ps);
                 }
                 return Ok((at, latency));
             }
@@ -260,9 +254,12 @@ impl MemoryHierarchy {
         match kind {
             MemoryReference::Walk => self.lines.walk_reads += 1,
             MemoryReference::Load | MemoryReference::Store => self.lines.data_reads += 1,
+            MemoryReference::KernelStore => {
+                self.lines.kernel_reads = self.lines.kernel_reads.map(|lines| lines + 1)
+            }
             MemoryReference::Fetch => {}
         }
-        self.fill(core, line, first, levels, kind == MemoryReference::Store, at_ps);
+        self.fill(core, line, first, levels, kind.stores(), at_ps);
         Ok((levels, latency))
     }
 
@@ -305,7 +302,7 @@ impl MemoryHierarchy {
             Memory::Limited(bandwidth) => bandwidth.take(there_ps),
             Memory::Dram(dram) => dram.line(there_ps, addr.frame().0),
             Memory::Tiered(tier) => {
-                let (write, walk) = (kind == MemoryReference::Store, kind == MemoryReference::Walk);
+                let (write, walk) = (kind.stores(), kind == MemoryReference::Walk);
                 let answer = tier.read(there_ps, addr, write, walk, self.requesters[core]);
                 answer.map_err(|missed| Missed {
                     signal_ps: missed.signal_ps + way_ps - way_ps / 2,
@@ -354,6 +351,9 @@ impl MemoryHierarchy {
         }
         rows.sum(memory::DATA_READS, self.lines.data_reads);
         rows.sum(memory::WALK_READS, self.lines.walk_reads);
+        if let Some(lines) = self.lines.kernel_reads {
+            rows.sum(memory::KERNEL_READS, lines);
+        }
         rows.sum(memory::WRITES, self.lines.writes);
         if let Some(followed) = &self.followed {
             followed.rows(rows);

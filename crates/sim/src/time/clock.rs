@@ -113,6 +113,10 @@ pub trait CoreTime {
     /// Spends the time of the kernel, or of hardware in its place, for a step; everything before it has finished.
     fn kernel(&mut self, core: usize, step: KernelStep, ps: u64);
 
+    /// Spends the time of a step in which the kernel writes so many bytes from an address on: `ps`, or as long as memory takes to give their
+    /// lines. The pages are in DRAM.
+    fn kernel_write(&mut self, core: usize, step: KernelStep, to: (PhysAddr, u64), ps: u64);
+
     /// Lets the core wait until `until_ps`, for a step.
     fn wait(&mut self, core: usize, step: KernelStep, until_ps: u64);
 

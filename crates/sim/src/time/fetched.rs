@@ -3,7 +3,8 @@
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::sets::LineArray;
 
-use super::cache::{LINE_SHIFT, MemoryHierarchy, MemoryReference, lines};
+use super::cache::{LINE_SHIFT, MemoryHierarchy, lines};
+use super::reference::MemoryReference;
 use crate::metrics::Rows;
 use crate::metrics::names::fetch;
 use crate::spec::settings::MachineSpec;

@@ -3,9 +3,10 @@
 use pagewalk_vm::addr::PhysAddr;
 
 use super::arrivals::Arrivals;
-use super::cache::{LINE_SHIFT, MemoryHierarchy, MemoryReference};
+use super::cache::{LINE_SHIFT, MemoryHierarchy};
 use super::pool::Pool;
 use super::prefetch::{Heard, Prefetchers, Wanted};
+use super::reference::MemoryReference;
 use crate::metrics::Rows;
 use crate::metrics::names::{cache, memory};
 use crate::spec::settings::MachineSpec;

@@ -21,11 +21,12 @@ mod none;
 mod pool;
 mod prefetch;
 mod queue;
+mod reference;
 #[cfg(test)]
 mod tests;
 mod tiered;
 
-pub use cache::{Cache, CacheCounts, MemoryHierarchy, MemoryReference};
+pub use cache::{Cache, CacheCounts, MemoryHierarchy};
 pub use clock::{Clock, CoreTime, Devices, TierTime, WalkBegin};
 pub use device::{Flash, FlashCounts, Transfer};
 pub use dram::{Dram, DramCounts, DramRequest};
@@ -34,4 +35,5 @@ pub use mesh::Mesh;
 pub use missed::{MissKind, Missed};
 pub use none::NoClock;
 pub use queue::EventQueue;
+pub use reference::MemoryReference;
 pub use tiered::{Requester, Waiter, Woken};

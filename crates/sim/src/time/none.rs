@@ -68,6 +68,7 @@ impl CoreTime for NoClock {
     fn kernel(&mut self, _: usize, _: KernelStep, _: u64) {}
     #[inline(always)]
     fn wait(&mut self, _: usize, _: KernelStep, _: u64) {}
+    fn kernel_write(&mut self, _: usize, _: KernelStep, _: (PhysAddr, u64), _: u64) {}
     fn idle(&mut self, _: usize, _: u64) {}
     fn daemon(&mut self, _: Option<usize>, _: u64, _: KernelStep, _: u64) -> u64 {
         0

@@ -146,6 +146,8 @@ pub mod memory {
     pub const WALK_READS: Name = count("memory", "walk-reads");
     /// Lines read for prefetchers.
     pub const PREFETCH_READS: Name = count("memory", "prefetch-reads");
+    /// Lines read because the kernel writes to them.
+    pub const KERNEL_READS: Name = count("memory", "kernel-reads");
     /// Lines written back to memory.
     pub const WRITES: Name = count("memory", "writes");
 }

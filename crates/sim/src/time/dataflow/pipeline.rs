@@ -2,14 +2,17 @@
 
 use super::Reference;
 use super::charges::{Charges, Waited};
-use super::plan::{Making, Operation, Plan, Planned};
+use super::plan::{Operation, Plan, Planned};
 use super::state::{Back, Current, Design, Execution, Front, LEVELS, Place};
 use super::units::Unit;
 
-/// Forwarding of a store's data in cycles: where a core foresees it, which is an address relative to the stack, or the place from which
-/// the instruction got its data last time; and elsewhere. Measured on Zen 3: docs/time.md.
+/// Forwarding of a store's data in cycles, measured on Zen 3 (docs/time.md): where a core foresees it, to an operation that stores it
+/// again; elsewhere; and to a vector. A load that a core foresees takes no time.
 const FORESEEN: u64 = 1;
-const FORWARDED: u64 = 5;
+const FORWARDED: u64 = 6;
+const FORWARDED_TO_VECTOR: u64 = 8;
+/// log2 of the bytes of a line.
+const LINE_SHIFT: u32 = 6;
 /// Bytes of a repeated string instruction that take a slot of dispatch. Assumed.
 const REPEATED_BYTES: u32 = 32;
 
@@ -131,8 +134,8 @@ impl Pipeline {
     pub(super) fn issue(&mut self, plan: Option<&Plan>) -> u64 {
         let Some(plan) = plan else { return self.issue_unplanned(None) };
         let Some(planned) = self.place.next_planned(plan) else { return self.issue_unplanned(Some(plan)) };
-        let Planned { making: Making { at, store, modifies, on_stack }, address, .. } = *planned;
-        self.place.making = Some(Making { at, store, modifies, on_stack });
+        let Planned { making, address, is_complex, .. } = *planned;
+        self.place.making = Some(making);
         let number = planned.instruction as usize;
         self.complete_up_to(plan, number);
         let operation = &plan.operations[number];
@@ -140,12 +143,14 @@ impl Pipeline {
             Some(dispatched) => dispatched,
             None => self.dispatch(operation),
         };
-        let ready = (dispatched + 1).max(self.execution.ready.of(address, &plan.sets));
-        let unit = if store { Unit::STORE } else { Unit::LOAD };
-        if store {
+        let mut ready = (dispatched + 1).max(self.execution.ready.of(address, &plan.sets));
+        if is_complex {
+            ready += u64::from(self.design.spec.complex_address);
+        }
+        if making.store {
             self.compute(plan, operation, dispatched);
         }
-        let issued = self.execution.begin(unit, ready, 1);
+        let issued = self.execution.begin(making.unit, ready, 1);
         self.place.issue(issued)
     }
 
@@ -179,8 +184,7 @@ impl Pipeline {
 
     /// Issues a further part of the access that was issued last: it waits for another turn of the unit.
     pub(super) fn issue_part(&mut self) -> u64 {
-        let is_store = self.place.making.is_some_and(|making| making.store);
-        let unit = if is_store { Unit::STORE } else { Unit::LOAD };
+        let unit = self.place.making.map_or(Unit::LOAD, |making| making.unit);
         let issued = self.execution.units.take(unit, self.place.issued, 1);
         self.place.issue(issued)
     }
@@ -219,7 +223,8 @@ impl Pipeline {
         let Place { issued, tlb, .. } = self.place;
         let data = self.current.computed.unwrap_or(issued);
         self.execution.forwarding.store(addr, data);
-        let Current { stored, owned, waited: own, .. } = &mut self.current;
+        let Current { stored, owned, line, waited: own, .. } = &mut self.current;
+        *line = addr >> LINE_SHIFT;
         *stored = data.max(issued + translation + 1).max(*stored);
         *owned = (issued + waited).max(*owned);
         if translation > own.walk {
@@ -233,10 +238,8 @@ impl Pipeline {
         let translated = issued + translation;
         let mut done = issued + waited;
         let mut miss = waited.saturating_sub(self.design.nearest + translation);
-        if let Some(ready) = self.execution.forwarding.find(addr, translated) {
-            let repeats = self.execution.forwarding.repeats(self.instruction(), addr);
-            let is_foreseen = repeats || self.place.making.is_some_and(|making| making.on_stack);
-            let latency = if is_foreseen { FORESEEN } else { FORWARDED };
+        if let Some((ready, behind)) = self.execution.forwarding.find(addr, translated) {
+            let latency = self.forwarding_latency(behind);
             (done, miss) = (ready.max(translated) + latency, 0);
         }
         if done >= self.current.loaded {
@@ -244,6 +247,19 @@ impl Pipeline {
             self.current.loaded = done;
             let (tlb, queue) = (tlb.min(translation), queue.min(miss));
             self.current.waited = Waited { walk: translation, tlb, miss, queue, level };
+        }
+    }
+
+    /// Returns the cycles that a load takes to get its data from a store, the one behind so many others.
+    #[inline]
+    fn forwarding_latency(&mut self, behind: u64) -> u64 {
+        let Some(making) = self.place.making else { return FORWARDED };
+        let repeats = self.execution.forwarding.repeats(making.at, behind);
+        match repeats || making.on_stack {
+            _ if making.to_vector => FORWARDED_TO_VECTOR,
+            true if making.modifies => FORESEEN,
+            true => 0,
+            false => FORWARDED,
         }
     }
 
@@ -255,10 +271,10 @@ impl Pipeline {
             None => self.dispatch_without_access(operation),
         };
         let computed = self.compute(plan, operation, dispatched);
-        let Current { stored, owned, .. } = self.current;
+        let Current { stored, owned, line, .. } = self.current;
         let done = computed.max(stored);
         if stored > 0 {
-            let drained = self.back.drain.take(self.back.retire.cycle().max(done).max(owned));
+            let drained = self.back.leave(line, self.back.retire.cycle().max(done).max(owned));
             self.back.stores.push(drained);
             self.execution.forwarding.leave(drained);
         }
@@ -334,8 +350,8 @@ impl Pipeline {
         if let Some(unit) = work.unit {
             let has_begun = self.current.loaded > 0;
             start = match has_begun {
-                true => self.execution.units.take(unit, start, work.latency),
-                false => self.execution.begin(unit, start, work.latency),
+                true => self.execution.units.take(unit, start, work.holds),
+                false => self.execution.begin(unit, start, work.holds),
             };
         }
         let done = if operation.is_zero { dispatched } else { start + u64::from(work.latency) };

@@ -49,8 +49,9 @@ pub(super) struct Operation {
 pub(super) struct Planned {
     /// The place of the instruction in the block.
     pub(super) instruction: u32,
-    /// The registers that form the address.
+    /// The registers that form the address, and whether that takes longer than usual.
     pub(super) address: Names,
+    pub(super) is_complex: bool,
     pub(super) making: Making,
     /// How many there are; none if that varies.
     times: Option<u32>,
@@ -61,11 +62,15 @@ pub(super) struct Planned {
 pub(super) struct Making {
     /// The address of the instruction.
     pub(super) at: u64,
+    /// The unit that it takes.
+    pub(super) unit: Unit,
     pub(super) store: bool,
     /// Whether it is a load, and the instruction stores to the same place.
     pub(super) modifies: bool,
     /// Whether the address is relative to the stack pointer or to the frame pointer.
     pub(super) on_stack: bool,
+    /// Whether a vector gets what is loaded.
+    pub(super) to_vector: bool,
 }
 
 impl Operation {
@@ -98,11 +103,19 @@ impl Planned {
         Self {
             instruction,
             address: Names::read(operand.address, sets),
+            is_complex: operand.is_complex,
             making: Making {
                 at,
+                unit: match (store, operand.is_vector) {
+                    (false, false) => Unit::LOAD,
+                    (false, true) => Unit::VECTOR_LOAD,
+                    (true, false) => Unit::STORE,
+                    (true, true) => Unit::VECTOR_STORE,
+                },
                 store,
                 modifies: !store && operand.direction == Direction::Modify,
                 on_stack: operand.on_stack,
+                to_vector: operand.is_vector,
             },
             times: match operand.records {
                 Records::Exactly(times) => Some(times.into()),

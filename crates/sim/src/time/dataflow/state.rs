@@ -73,8 +73,9 @@ pub(super) struct Current {
     pub(super) computed: Option<u64>,
     /// When the last of its stores was done; 0 if it has none.
     pub(super) stored: u64,
-    /// When the last line that it stores to is there.
+    /// When the last line that it stores to is there, and its address.
     pub(super) owned: u64,
+    pub(super) line: u64,
 }
 
 /// The front end: what is dispatched when.
@@ -118,6 +119,8 @@ pub(super) struct Back {
     pub(super) retire: InOrder,
     pub(super) window: Ring,
     pub(super) drain: InOrder,
+    /// The line of the store that left the store buffer last.
+    drained: u64,
     pub(super) stores: Ring,
 }
 
@@ -263,19 +266,29 @@ impl Execution {
     /// Takes a unit for an instruction that is ready to begin; returns when. On an in-order core it does not begin before the one before
     /// it.
     #[inline]
-    pub(super) fn begin(&mut self, unit: Unit, ready: u64, latency: u32) -> u64 {
+    pub(super) fn begin(&mut self, unit: Unit, ready: u64, holds: u32) -> u64 {
         let from = if self.is_in_order { ready.max(self.begun) } else { ready };
-        self.begun = self.units.take(unit, from, latency);
+        self.begun = self.units.take(unit, from, holds);
         self.begun
     }
 }
 
 impl Back {
+    /// Lets a store leave the store buffer, at a time at the earliest; returns when. Stores to one line that follow each other leave together.
+    #[inline]
+    pub(super) fn leave(&mut self, line: u64, from: u64) -> u64 {
+        if line != std::mem::replace(&mut self.drained, line) {
+            self.drain.fill(self.drain.cycle());
+        }
+        self.drain.take(from)
+    }
+
     pub(super) fn new(design: &Design) -> Self {
         Self {
             retire: InOrder::new(design.spec.retire_width.into()),
             window: Ring::new(design.window),
-            drain: InOrder::new(1),
+            drain: InOrder::new(design.spec.drain.into()),
+            drained: 0,
             stores: Ring::new(design.spec.store_buffer as usize),
         }
     }

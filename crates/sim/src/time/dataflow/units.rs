@@ -9,16 +9,16 @@ use crate::spec::settings::DataflowSpec;
 /// Cycles that are kept in view; units are asked for within a window's time of each other.
 const CYCLES: usize = 1 << 12;
 
-/// Bits of the number of units of a kind that are taken in a cycle; a machine file allows 64.
-const TAKEN_BITS: u32 = 7;
+/// Bits of the number of units of a kind that are taken in a cycle; a machine file allows 8.
+const TAKEN_BITS: u32 = 4;
 /// The number at which all are taken: the number of a kind with fewer units begins above 0.
 const ALL: u64 = 1 << (TAKEN_BITS - 1);
 /// The kinds that take an operation a cycle.
-const KINDS: u32 = 6;
+const KINDS: u32 = 13;
 /// Bits of all kinds; the bits of a cycle's number that tell it from others in the same place stand above.
 const CYCLE_SHIFT: u32 = TAKEN_BITS * KINDS;
 
-/// A kind of units, as one of it is added to the numbers of a cycle.
+/// A kind of units, as one of it is added to the numbers of a cycle; or two kinds, if only some units of a kind do an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unit(NonZeroU64);
 
@@ -27,14 +27,35 @@ impl Unit {
     pub(super) const LOAD: Self = Self::kind(0);
     /// Addresses of stores.
     pub(super) const STORE: Self = Self::kind(1);
-    /// Operations of one cycle on general registers, and branches.
-    pub(super) const INTEGER: Self = Self::kind(2);
+    /// Operations of one cycle on general registers.
+    const INTEGER: Self = Self::kind(2);
     /// Multiplications of general registers.
-    pub(super) const MULTIPLY: Self = Self::kind(3);
-    /// Floating-point operations.
-    pub(super) const FLOAT: Self = Self::kind(4);
-    /// Other operations on vectors.
-    pub(super) const VECTOR: Self = Self::kind(5);
+    const MULTIPLY: Self = Self::kind(3);
+    /// Branches.
+    const BRANCH: Self = Self::kind(4);
+    /// Operations on vectors.
+    const VECTOR: Self = Self::kind(5);
+    /// Loads to vectors.
+    pub(super) const VECTOR_LOAD: Self = Self::LOAD.and(Self::OF_VECTOR_LOADS);
+    const OF_VECTOR_LOADS: Self = Self::kind(6);
+    /// Stores of vectors.
+    pub(super) const VECTOR_STORE: Self = Self::STORE.and(Self::OF_VECTOR_STORES);
+    const OF_VECTOR_STORES: Self = Self::kind(7);
+    /// Shifts, bit tests, and moves that depend on the flags.
+    const SHIFT: Self = Self::INTEGER.and(Self::OF_SHIFTS);
+    const OF_SHIFTS: Self = Self::kind(8);
+    /// Additions of floating-point numbers.
+    const FLOAT: Self = Self::VECTOR.and(Self::OF_FLOATS);
+    const OF_FLOATS: Self = Self::kind(9);
+    /// Multiplications of floating-point numbers.
+    const FLOAT_MULTIPLY: Self = Self::VECTOR.and(Self::OF_FLOAT_MULTIPLICATIONS);
+    const OF_FLOAT_MULTIPLICATIONS: Self = Self::kind(10);
+    /// Permutations of vectors.
+    const SHUFFLE: Self = Self::VECTOR.and(Self::OF_SHUFFLES);
+    const OF_SHUFFLES: Self = Self::kind(11);
+    /// Transfers from and to vectors.
+    const CROSS: Self = Self::VECTOR.and(Self::OF_TRANSFERS);
+    const OF_TRANSFERS: Self = Self::kind(12);
     /// Divisions and roots, one at a time.
     pub(super) const DIVIDE: Self = Self(NonZeroU64::MAX);
 
@@ -42,6 +63,14 @@ impl Unit {
         match NonZeroU64::new(1 << (TAKEN_BITS * number)) {
             Some(one) if number < KINDS => Self(one),
             _ => unreachable!(),
+        }
+    }
+
+    /// Returns what takes one of each of two kinds.
+    const fn and(self, other: Self) -> Self {
+        match self.0.checked_add(other.0.get()) {
+            Some(both) => Self(both),
+            None => unreachable!(),
         }
     }
 
@@ -58,6 +87,8 @@ pub(super) struct Work {
     pub(super) unit: Option<Unit>,
     /// Cycles from the sources to the result.
     pub(super) latency: u32,
+    /// Cycles for which a division holds its unit.
+    pub(super) holds: u32,
     /// Whether it begins when all before it have retired, and all behind it wait.
     pub(super) is_serial: bool,
 }
@@ -67,33 +98,43 @@ pub(super) struct Work {
 /// Latencies in cycles: AMD, "Software Optimization Guide for the AMD Family 19h Processors" (56665), instruction latencies, and
 /// `docs/time.md` for those that were measured; of microcode, assumed. `system` are those of the kernel's entry.
 pub(super) const fn work(class: Class, system: u32) -> Work {
-    let (unit, latency, is_serial) = match class {
-        Class::Nop | Class::Zero | Class::Move | Class::LoadStore => (None, 0, false),
-        Class::Integer | Class::Lea | Class::Shift | Class::BitScan | Class::Condition | Class::Branch => {
-            (Some(Unit::INTEGER), 1, false)
-        }
-        Class::LeaComplex => (Some(Unit::INTEGER), 2, false),
-        Class::Multiply => (Some(Unit::MULTIPLY), 3, false),
-        Class::Divide32 => (Some(Unit::DIVIDE), 10, false),
-        Class::Divide64 => (Some(Unit::DIVIDE), 11, false),
-        Class::FloatAdd | Class::FloatMultiply => (Some(Unit::FLOAT), 3, false),
-        Class::FloatMultiplyAdd => (Some(Unit::FLOAT), 4, false),
-        Class::FloatDivide => (Some(Unit::DIVIDE), 13, false),
-        Class::FloatSquareRoot => (Some(Unit::DIVIDE), 20, false),
-        Class::FloatCompare | Class::VectorInteger | Class::VectorMove | Class::Shuffle => {
-            (Some(Unit::VECTOR), 1, false)
-        }
-        Class::Convert | Class::Cross | Class::VectorMultiply => (Some(Unit::VECTOR), 3, false),
-        Class::Crypto => (Some(Unit::VECTOR), 4, false),
-        Class::X87 => (Some(Unit::FLOAT), 5, false),
-        Class::X87Divide => (Some(Unit::DIVIDE), 20, false),
-        Class::String => (None, 0, false),
-        Class::Locked => (Some(Unit::INTEGER), 17, true),
-        Class::Fence => (None, 20, true),
-        Class::System => (None, system, true),
-        Class::Unknown => (None, 1, false),
+    let (unit, latency) = match class {
+        Class::Nop | Class::Zero | Class::Move | Class::LoadStore | Class::String => (None, 0),
+        Class::Integer | Class::Lea => (Some(Unit::INTEGER), 1),
+        Class::LeaComplex => (Some(Unit::INTEGER), 2),
+        Class::BitScan => (Some(Unit::INTEGER), 1),
+        Class::Shift | Class::Condition => (Some(Unit::SHIFT), 1),
+        Class::Branch => (Some(Unit::BRANCH), 1),
+        Class::Multiply => (Some(Unit::MULTIPLY), 3),
+        Class::Divide32 | Class::Divide64 => (Some(Unit::DIVIDE), 9),
+        Class::FloatAdd => (Some(Unit::FLOAT), 3),
+        Class::FloatMultiply => (Some(Unit::FLOAT_MULTIPLY), 3),
+        Class::FloatMultiplyAdd => (Some(Unit::FLOAT_MULTIPLY), 4),
+        Class::FloatDivide => (Some(Unit::DIVIDE), 13),
+        Class::FloatSquareRoot => (Some(Unit::DIVIDE), 20),
+        Class::FloatCompare => (Some(Unit::FLOAT), 1),
+        Class::VectorInteger | Class::VectorMove => (Some(Unit::VECTOR), 1),
+        Class::Shuffle => (Some(Unit::SHUFFLE), 1),
+        Class::Convert | Class::VectorMultiply => (Some(Unit::SHUFFLE), 3),
+        Class::Cross => (Some(Unit::CROSS), 3),
+        Class::CrossConvert => (Some(Unit::CROSS), 6),
+        Class::Crypto => (Some(Unit::VECTOR), 4),
+        Class::X87 => (Some(Unit::FLOAT), 5),
+        Class::X87Divide => (Some(Unit::DIVIDE), 20),
+        Class::Locked => (Some(Unit::INTEGER), 17),
+        Class::Fence => (None, 20),
+        Class::System => (None, system),
+        Class::Unknown => (None, 1),
     };
-    Work { unit, latency, is_serial }
+    let holds = match class {
+        Class::Divide32 => 6,
+        Class::Divide64 => 7,
+        Class::FloatDivide => 4,
+        Class::FloatSquareRoot => 9,
+        _ => latency,
+    };
+    let is_serial = matches!(class, Class::Locked | Class::Fence | Class::System);
+    Work { unit, latency, holds, is_serial }
 }
 
 /// The units of a core, by the cycles in which they are taken.
@@ -115,8 +156,15 @@ impl Units {
             (Unit::STORE, spec.store_units),
             (Unit::INTEGER, spec.integer_units),
             (Unit::MULTIPLY, spec.multiply_units),
-            (Unit::FLOAT, spec.float_units),
+            (Unit::BRANCH, spec.branch_units),
             (Unit::VECTOR, spec.vector_units),
+            (Unit::OF_VECTOR_LOADS, spec.vector_load_units),
+            (Unit::OF_VECTOR_STORES, spec.vector_store_units),
+            (Unit::OF_SHIFTS, spec.shift_units),
+            (Unit::OF_FLOATS, spec.float_units),
+            (Unit::OF_FLOAT_MULTIPLICATIONS, spec.float_multiply_units),
+            (Unit::OF_SHUFFLES, spec.shuffle_units),
+            (Unit::OF_TRANSFERS, spec.cross_units),
         ];
         let idle = counts.iter().map(|&(unit, count)| unit.times(ALL - u64::from(count))).sum();
         let limits = counts.iter().map(|&(unit, _)| unit.times(ALL)).sum();
@@ -128,9 +176,9 @@ impl Units {
         }
     }
 
-    /// Takes a unit for a cycle from `at` on; returns when. A division holds its unit for its whole latency.
+    /// Takes a unit for a cycle from `at` on; returns when. A division holds its unit for longer.
     #[inline]
-    pub(super) fn take(&mut self, unit: Unit, at: u64, latency: u32) -> u64 {
+    pub(super) fn take(&mut self, unit: Unit, at: u64, holds: u32) -> u64 {
         if unit != Unit::DIVIDE {
             return self.by_cycle().take(unit, at);
         }
@@ -138,7 +186,7 @@ impl Units {
             return at;
         }
         let start = at.max(self.divider_free);
-        self.divider_free = start + u64::from(latency);
+        self.divider_free = start + u64::from(holds);
         start
     }
 

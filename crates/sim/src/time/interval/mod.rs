@@ -35,6 +35,7 @@
 mod core;
 mod design;
 mod executing;
+mod kernel;
 mod tier;
 
 use pagewalk_trace::{BlockId, Code};
@@ -338,6 +339,12 @@ impl CoreTime for IntervalClock {
     fn kernel(&mut self, core: usize, step: KernelStep, ps: u64) {
         let now_ps = self.now(core);
         self.wait(core, step, now_ps + ps);
+    }
+
+    fn kernel_write(&mut self, core: usize, step: KernelStep, to: (PhysAddr, u64), ps: u64) {
+        let now_ps = self.now(core);
+        let written_ps = self.written_ps(core, to, now_ps);
+        self.wait(core, step, written_ps.max(now_ps + ps));
     }
 
     fn wait(&mut self, core: usize, step: KernelStep, until_ps: u64) {

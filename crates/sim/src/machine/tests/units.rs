@@ -1,0 +1,112 @@
+//! Loops of one kind of instruction, in the cycles that Zen 3 takes for a round (docs/time.md).
+
+use super::dataflow::{assert_near, cycles_of_loop, zen3};
+use super::*;
+
+/// dec %rcx; jne to the beginning, behind so many bytes.
+fn around(body: &[u8]) -> Vec<u8> {
+    let back = -(body.len() as i64 + 5);
+    [body, &[0x48, 0xff, 0xc9, 0x75, back as u8]].concat()
+}
+
+/// Cycles for a round of a loop whose round `n` loads and stores at these distances from the beginning of memory.
+fn cycles(body: &[u8], accesses: impl Fn(u64) -> Vec<(bool, u64)>) -> f64 {
+    cycles_of_loop(&zen3(), 4096, &around(body), |round| {
+        let access = |(store, at): (bool, u64)| {
+            let at = VirtAddr(BASE + at);
+            if store { Access::store(at, 8) } else { Access::load(at, 8) }
+        };
+        accesses(round).into_iter().map(access).collect()
+    })
+}
+
+fn computing(body: &[u8]) -> f64 {
+    cycles(body, |_| Vec::new())
+}
+
+/// The same operation on so many registers, of whose encoding the last byte names the register twice.
+fn each(code: &[u8], registers: u8) -> Vec<u8> {
+    let of = |register: u8| [code, &[0xc0 | register << 3 | register]].concat();
+    (0..registers).flat_map(of).collect()
+}
+
+#[test]
+fn some_units_do_some_operations_only() {
+    // shl $3 of %rax, %rdx, %rbx, %rsi
+    let shifts = [0xe0, 0xe2, 0xe3, 0xe6].map(|register| [0x48, 0xc1, register, 3]).concat();
+    assert_near(computing(&shifts), 2.0, "four shifts, two a cycle");
+    // cmovb %r8 to %rax, %rdx, %rbx, %rsi
+    let moves = [0xc0, 0xd0, 0xd8, 0xf0].map(|register| [0x49, 0x0f, 0x42, register]).concat();
+    assert_near(computing(&moves), 2.0, "four conditional moves, two a cycle");
+    // Three branches that are not taken, and the last.
+    assert_near(computing(&[0x74, 64, 0x74, 64, 0x74, 64]), 2.0, "four branches, two a cycle");
+    let (additions, multiplications) = (each(&[0xf2, 0x0f, 0x58], 6), each(&[0xf2, 0x0f, 0x59], 6));
+    assert_near(computing(&additions), 3.0, "six additions of doubles, two a cycle");
+    assert_near(computing(&multiplications), 3.0, "six multiplications, two a cycle");
+    // Of other registers, so that none waits: %xmm0 to %xmm5 and %xmm8 to %xmm13.
+    let others = (0..6).flat_map(|register: u8| [0xf2, 0x45, 0x0f, 0x59, 0xc0 | register << 3 | register]);
+    let both: Vec<u8> = additions.iter().copied().chain(others).collect();
+    assert_near(computing(&both), 3.0, "six of each, four a cycle");
+    let shuffles: Vec<u8> =
+        (0..4).flat_map(|register: u8| [0x66, 0x0f, 0xc6, 0xc0 | register << 3 | register, 1]).collect();
+    assert_near(computing(&shuffles), 2.0, "four shuffles, two a cycle");
+    assert_near(computing(&each(&[0x66, 0x0f, 0xfe], 8)), 2.0, "eight additions of integers, four a cycle");
+    // movq %rax to %xmm0, %xmm1
+    assert_near(
+        computing(&[0x66, 0x48, 0x0f, 0x6e, 0xc0, 0x66, 0x48, 0x0f, 0x6e, 0xc8]),
+        2.0,
+        "one transfer a cycle",
+    );
+    // divsd %xmm0 into %xmm1, %xmm2, %xmm3, %xmm4
+    let divisions = [0xc8, 0xd0, 0xd8, 0xe0].map(|registers| [0xf2, 0x0f, 0x5e, registers]).concat();
+    assert_near(computing(&divisions), 16.0, "a division every four cycles");
+    assert_near(computing(&[0xf2, 0x0f, 0x5e, 0xc1]), 13.0, "a chain of divisions");
+}
+
+#[test]
+fn loads_and_stores_of_vectors_and_stores_to_several_lines_take_longer() {
+    let four = |store, distance| move |_| (0..4_u64).map(|number| (store, number * distance)).collect();
+    // movsd 0, 8, 16, 24(%rdi) to %xmm0..3
+    let loads = [0x47, 0x4f, 0x57, 0x5f].iter().zip([0, 8, 16, 24]);
+    let loads: Vec<u8> = loads.flat_map(|(&register, at)| [0xf2, 0x0f, 0x10, register, at]).collect();
+    assert_near(cycles(&loads, four(false, 8)), 2.0, "two loads of vectors a cycle");
+    let vectors: Vec<u8> = [0, 8, 16, 24].iter().flat_map(|&at| [0xf2, 0x0f, 0x11, 0x47, at]).collect();
+    assert_near(cycles(&vectors, four(true, 8)), 4.0, "a store of a vector a cycle");
+    // mov %rax, 0, 8, 16, 24(%rdi)
+    let stores: Vec<u8> = [0, 8, 16, 24].iter().flat_map(|&at| [0x48, 0x89, 0x47, at]).collect();
+    assert_near(cycles(&stores, four(true, 8)), 2.0, "two stores to one line a cycle");
+    assert_near(cycles(&stores, four(true, 64)), 4.0, "a store to another line a cycle");
+    let pairs = |_| vec![(true, 0), (true, 8), (true, 64), (true, 72)];
+    assert_near(cycles(&stores, pairs), 2.0, "two lines, two stores each");
+}
+
+#[test]
+fn an_address_of_three_parts_or_with_a_scale_takes_a_cycle_longer() {
+    let chain = |code: &[u8]| cycles(code, |_| vec![(false, 0)]);
+    assert_near(chain(&[0x48, 0x8b, 0x04, 0x03]), 4.0, "(%rbx,%rax)");
+    assert_near(chain(&[0x48, 0x8b, 0x40, 8]), 4.0, "8(%rax)");
+    assert_near(chain(&[0x48, 0x8b, 0x44, 0x03, 8]), 5.0, "8(%rbx,%rax)");
+    assert_near(chain(&[0x48, 0x8b, 0x04, 0xc3]), 5.0, "(%rbx,%rax,8)");
+    assert_near(chain(&[0x48, 0x63, 0x00]), 5.0, "movslq (%rax), which extends a sign");
+}
+
+#[test]
+fn a_store_is_handed_over_at_once_only_if_that_is_foreseen() {
+    // addq $1, (%rdi)
+    let counter = [0x48, 0x83, 0x07, 1];
+    assert_near(cycles(&counter, |_| vec![(false, 0), (true, 0)]), 2.0, "a counter in memory");
+    // add $1, %rax; mov %rax, (%rbx); mov %rax, (%rsi); mov (%rdi), %rax
+    let two = [0x48, 0x83, 0xc0, 1, 0x48, 0x89, 0x03, 0x48, 0x89, 0x06, 0x48, 0x8b, 0x07];
+    let of = |which: fn(u64) -> u64| {
+        cycles(&two, move |round| {
+            let at = round % 7 * 16;
+            vec![(true, at), (true, at + 8), (false, at + 8 * which(round))]
+        })
+    };
+    // Two stores take a cycle of the drain.
+    assert_near(of(|_| 0), 1.0, "always the first of two stores, wherever they go");
+    assert_near(of(|round| round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63), 7.0, "one of two by chance");
+    // movsd (%rdi), %xmm0; addsd %xmm1, %xmm0; movsd %xmm0, (%rdi)
+    let sum = [0xf2, 0x0f, 0x10, 0x07, 0xf2, 0x0f, 0x58, 0xc1, 0xf2, 0x0f, 0x11, 0x07];
+    assert_near(cycles(&sum, |_| vec![(false, 0), (true, 0)]), 8.0 + 3.0, "a sum of doubles in memory");
+}

@@ -61,6 +61,13 @@ def judge(result: dict) -> int:
             failed |= not passed
             print(f"{row['program']}: error {row['error']:.0%} (at most {MICRO:.0%}): {verdict(passed)}")
     for row in rows:
+        if row["class"] == "third-cache":
+            passed = row["error"] == 0
+            failed |= not passed
+            least, most = (ns / 1e6 for ns in row.get("band_ns", [row["predicted_ns"]] * 2))
+            print(f"{row['program']}: {row['measured_ns'] / 1e6:.1f} ms, and {least:.1f} to {most:.1f} ms by the usable third cache: "
+                  f"{verdict(passed)}")
+    for row in rows:
         gain = row.get("huge_pages", {})
         steady = gain.get("steady")
         if steady and gain["void"] is None and row["class"] != "micro" and steady["measured"] >= GAIN:

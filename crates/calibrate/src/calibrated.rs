@@ -14,6 +14,8 @@ use crate::recalibrated::cache_size;
 enum Form {
     /// A whole number, from 1 to the most that a machine file takes.
     Count(u32),
+    /// Whole cycles beyond a hit in the first cache; it may be 0.
+    BeyondFirstCache,
     /// A time in whole cycles.
     Cycles,
     /// A time in nanoseconds, with one decimal place; it may be 0.
@@ -50,36 +52,44 @@ const fn row(
 /// All quantities, with the key of each.
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    row(Quantity::Cycle,           "core", "frequency", Form::Frequency, "a chain of additions"),
-    row(Quantity::Width,           "core", "width", Form::Count(64), "instructions without an operation, per cycle"),
-    row(Quantity::Window,          "core", "window", Form::Count(65_536), "instructions between two misses that still overlap"),
-    row(Quantity::Outstanding,     "core", "outstanding", Form::Count(4_096), "latency of one chain over the time of a load in 8 to 32 chains"),
-    row(Quantity::Misprediction,   "core.dataflow", "misprediction", Form::Count(1_000), "random branches against known ones, less the 3 cycles of a branch"),
-    row(Quantity::LoadUnits,       "core.dataflow", "load-units", Form::Count(64), "independent loads per cycle"),
-    row(Quantity::StoreUnits,      "core.dataflow", "store-units", Form::Count(64), "independent stores per cycle"),
-    row(Quantity::IntegerUnits,    "core.dataflow", "integer-units", Form::Count(64), "independent additions per cycle"),
-    row(Quantity::MultiplyUnits,   "core.dataflow", "multiply-units", Form::Count(64), "independent multiplications per cycle"),
-    row(Quantity::FloatUnits,      "core.dataflow", "float-units", Form::Count(64), "independent additions of doubles per cycle"),
-    row(Quantity::VectorUnits,     "core.dataflow", "vector-units", Form::Count(64), "independent additions of vectors of integers per cycle"),
-    row(Quantity::Multiplication,  "core.dataflow", "", Form::Cycles, "a chain of multiplications"),
-    row(Quantity::FloatAddition,   "core.dataflow", "", Form::Cycles, "a chain of additions of doubles"),
-    row(Quantity::SecondTlb,       "tlb.l2", "latency", Form::Cycles, "a line of each of 512 pages, beyond as many lines of a huge page"),
-    row(Quantity::FirstTlbReach,   "tlb.l2", "", Form::Count(65_536), "pages of 4 KiB that hit in the first TLB"),
-    row(Quantity::SecondTlbReach,  "tlb.l2", "", Form::Count(65_536), "pages of 4 KiB that hit in the second TLB"),
-    row(Quantity::Walk,            "tlb.l2", "", Form::Cycles, "a walk whose entries are cached, on 4,096 pages"),
-    row(Quantity::FirstCache,      "caches.l1", "latency", Form::Cycles, "a chain over half of the cache"),
-    row(Quantity::SecondCache,     "caches.l2", "latency", Form::Cycles, "a chain over half of the cache"),
-    row(Quantity::ThirdCache,      "caches.l3", "latency", Form::Cycles, "a chain over four times the second cache"),
-    row(Quantity::ThirdCacheBytes, "caches.l3", "size", Form::CacheBytes, "usable now, by chains over 1 to 32 MiB; other processors and guests have the rest"),
-    row(Quantity::Dram,            "memory", "latency", Form::Nanoseconds, "a chain over 256 MiB in huge pages"),
-    row(Quantity::ReadBandwidth,   "memory", "bandwidth", Form::Bandwidth, "reading memory in order, in a second"),
-    row(Quantity::WriteBandwidth,  "memory", "", Form::Bandwidth, "writing memory in order"),
-    row(Quantity::MinorFault,      "kernel", "minor-fault", Form::Nanoseconds, "first touch of 4 KiB, less the zeroing"),
-    row(Quantity::ZeroPage,        "kernel", "zero-page", Form::Nanoseconds, "first touch of 2 MiB less that of 4 KiB, by 511"),
-    row(Quantity::ZeroHugePage,    "kernel", "zero-huge-page", Form::Nanoseconds, "first touch of 2 MiB, less minor-fault"),
-    row(Quantity::UnmapPage,       "kernel", "unmap-page", Form::Nanoseconds, "unmapping pages of 4 KiB that were touched"),
-    row(Quantity::UnmapHugePage,   "kernel", "unmap-huge-page", Form::Nanoseconds, "unmapping pages of 2 MiB that were touched"),
-    row(Quantity::SystemCall,      "kernel", "system-call", Form::Nanoseconds, "a system call that does nothing"),
+    row(Quantity::Cycle,              "core", "frequency", Form::Frequency, "a chain of additions"),
+    row(Quantity::Width,              "core", "width", Form::Count(64), "instructions without an operation, per cycle"),
+    row(Quantity::Window,             "core", "window", Form::Count(65_536), "instructions between two misses that still overlap"),
+    row(Quantity::Outstanding,        "core", "outstanding", Form::Count(4_096), "latency of one chain over the time of a load in 8 to 32 chains"),
+    row(Quantity::Misprediction,      "core.dataflow", "misprediction", Form::Count(1_000), "random branches against known ones, less the 3 cycles of a branch"),
+    row(Quantity::LoadUnits,          "core.dataflow", "load-units", Form::Count(8), "independent loads per cycle"),
+    row(Quantity::StoreUnits,         "core.dataflow", "store-units", Form::Count(8), "independent stores per cycle"),
+    row(Quantity::IntegerUnits,       "core.dataflow", "integer-units", Form::Count(8), "independent additions per cycle"),
+    row(Quantity::MultiplyUnits,      "core.dataflow", "multiply-units", Form::Count(8), "independent multiplications per cycle"),
+    row(Quantity::FloatUnits,         "core.dataflow", "float-units", Form::Count(8), "independent additions of doubles per cycle"),
+    row(Quantity::VectorUnits,        "core.dataflow", "vector-units", Form::Count(8), "independent additions of vectors of integers per cycle"),
+    row(Quantity::VectorLoadUnits,    "core.dataflow", "vector-load-units", Form::Count(8), "independent loads of doubles per cycle"),
+    row(Quantity::VectorStoreUnits,   "core.dataflow", "vector-store-units", Form::Count(8), "independent stores of doubles per cycle"),
+    row(Quantity::ShiftUnits,         "core.dataflow", "shift-units", Form::Count(8), "independent shifts per cycle"),
+    row(Quantity::BranchUnits,        "core.dataflow", "branch-units", Form::Count(8), "branches that are not taken per cycle"),
+    row(Quantity::FloatMultiplyUnits, "core.dataflow", "float-multiply-units", Form::Count(8), "independent multiplications of doubles per cycle"),
+    row(Quantity::ShuffleUnits,       "core.dataflow", "shuffle-units", Form::Count(8), "independent permutations of vectors per cycle"),
+    row(Quantity::CrossUnits,         "core.dataflow", "cross-units", Form::Count(8), "copies from a general register to vectors per cycle"),
+    row(Quantity::ScaledLoad,         "core.dataflow", "complex-address", Form::BeyondFirstCache, "a chain of loads with a scaled index, less one without"),
+    row(Quantity::Multiplication,     "core.dataflow", "", Form::Cycles, "a chain of multiplications"),
+    row(Quantity::FloatAddition,      "core.dataflow", "", Form::Cycles, "a chain of additions of doubles"),
+    row(Quantity::SecondTlb,          "tlb.l2", "latency", Form::Cycles, "a line of each of 512 pages, beyond as many lines of a huge page"),
+    row(Quantity::FirstTlbReach,      "tlb.l2", "", Form::Count(65_536), "pages of 4 KiB that hit in the first TLB"),
+    row(Quantity::SecondTlbReach,     "tlb.l2", "", Form::Count(65_536), "pages of 4 KiB that hit in the second TLB"),
+    row(Quantity::Walk,               "tlb.l2", "", Form::Cycles, "a walk whose entries are cached, on 4,096 pages"),
+    row(Quantity::FirstCache,         "caches.l1", "latency", Form::Cycles, "a chain over half of the cache"),
+    row(Quantity::SecondCache,        "caches.l2", "latency", Form::Cycles, "a chain over half of the cache"),
+    row(Quantity::ThirdCache,         "caches.l3", "latency", Form::Cycles, "a chain over four times the second cache"),
+    row(Quantity::ThirdCacheBytes,    "caches.l3", "size", Form::CacheBytes, "usable now, by chains over 1 to 32 MiB; other processors and guests have the rest"),
+    row(Quantity::Dram,               "memory", "latency", Form::Nanoseconds, "a chain over 256 MiB in huge pages"),
+    row(Quantity::ReadBandwidth,      "memory", "bandwidth", Form::Bandwidth, "reading memory in order, in a second"),
+    row(Quantity::WriteBandwidth,     "memory", "", Form::Bandwidth, "writing memory in order"),
+    row(Quantity::MinorFault,         "kernel", "minor-fault", Form::Nanoseconds, "first touch of 4 KiB, less the zeroing"),
+    row(Quantity::ZeroPage,           "kernel", "zero-page", Form::Nanoseconds, "first touch of 2 MiB less that of 4 KiB, by 511"),
+    row(Quantity::ZeroHugePage,       "kernel", "zero-huge-page", Form::Nanoseconds, "first touch of 2 MiB, less minor-fault"),
+    row(Quantity::UnmapPage,          "kernel", "unmap-page", Form::Nanoseconds, "unmapping pages of 4 KiB that were touched"),
+    row(Quantity::UnmapHugePage,      "kernel", "unmap-huge-page", Form::Nanoseconds, "unmapping pages of 2 MiB that were touched"),
+    row(Quantity::SystemCall,         "kernel", "system-call", Form::Nanoseconds, "a system call that does nothing"),
 ];
 
 /// Returns the machine file of a computer with this name: as it describes itself, with what was measured in place of what it
@@ -238,6 +248,9 @@ fn text(row: &Row, host: &Host, measured: &Measurements, document: &DocumentMut)
     is_sound.then_some(())?;
     Some(match row.form {
         Form::Count(most) => format!("{}", found.round().clamp(1.0, f64::from(most))),
+        Form::BeyondFirstCache => {
+            format!("{}", (found.round() - measured.value(Quantity::FirstCache)?.round()).clamp(0.0, 100.0))
+        }
         Form::Cycles => format!("{} cycles", found.round().max(1.0)),
         Form::Nanoseconds => format!("{found:.1} ns"),
         Form::Frequency => format!("{:.0} MHz", 1e3 / found),
@@ -274,7 +287,7 @@ impl Form {
     fn sample(self, sample: f64) -> String {
         match self {
             Self::Count(_) => format!("{sample:.2}"),
-            Self::Cycles => format!("{sample:.1} cycles"),
+            Self::Cycles | Self::BeyondFirstCache => format!("{sample:.1} cycles"),
             Self::Nanoseconds => format!("{sample:.1} ns"),
             Self::Frequency => format!("a cycle of {sample:.4} ns"),
             Self::CacheBytes => format!("{:.1} MiB", sample / f64::from(1 << 20)),

@@ -39,8 +39,13 @@ pub(crate) fn cache_size(bytes: f64, ways: i64) -> String {
 mod tests {
     use super::*;
 
-    const GLANCE: Glance =
-        Glance { cycle_ns: 0.32, third_cache_bytes: 5_100_000.0, dram_ns: 200.04, additions: 4.0 };
+    const GLANCE: Glance = Glance {
+        cycle_ns: 0.32,
+        third_cache_bytes: 5_100_000.0,
+        third_cache_least_bytes: 4_000_000.0,
+        dram_ns: 200.04,
+        additions: [4.0; 2],
+    };
 
     #[test]
     fn what_moved_is_replaced_and_nothing_else() {

@@ -32,7 +32,7 @@ fn host(third_ways: &str) -> Host {
 }
 
 /// What a quiet host of the reference machine's kind measures.
-const QUIET: [(Quantity, f64); 28] = [
+const QUIET: [(Quantity, f64); 36] = [
     (Quantity::Cycle, 0.3115),
     (Quantity::Width, 5.83),
     (Quantity::Window, 248.0),
@@ -44,6 +44,14 @@ const QUIET: [(Quantity, f64); 28] = [
     (Quantity::MultiplyUnits, 1.01),
     (Quantity::FloatUnits, 2.02),
     (Quantity::VectorUnits, 4.0),
+    (Quantity::VectorLoadUnits, 2.04),
+    (Quantity::VectorStoreUnits, 1.02),
+    (Quantity::ShiftUnits, 2.04),
+    (Quantity::BranchUnits, 1.98),
+    (Quantity::FloatMultiplyUnits, 2.04),
+    (Quantity::ShuffleUnits, 2.04),
+    (Quantity::CrossUnits, 1.02),
+    (Quantity::ScaledLoad, 4.95),
     (Quantity::Multiplication, 2.95),
     (Quantity::SecondTlb, 6.75),
     (Quantity::FirstTlbReach, 64.0),

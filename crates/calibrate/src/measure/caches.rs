@@ -54,8 +54,25 @@ pub(super) fn dram(lab: &mut Lab<'_>) -> Found {
 /// Returns the bytes that a cache holds of chains of several sizes (bytes, and the time of a step): of each, the part whose steps are
 /// hits; the most of them counts. `hit` is the time of a hit, `miss` that of a miss.
 pub(super) fn usable(steps: &[(usize, f64)], hit: f64, miss: f64) -> f64 {
-    let held = |&(bytes, step): &(usize, f64)| bytes as f64 * ((miss - step) / (miss - hit)).clamp(0.0, 1.0);
-    steps.iter().map(held).fold(0.0, f64::max)
+    steps.iter().map(|step| held(step, hit, miss)).fold(0.0, f64::max)
+}
+
+/// The part of a chain from which on the cache holds it as a whole; noise lets a few steps look like misses.
+const WHOLE: f64 = 0.9;
+
+/// Returns the least bytes that a cache holds of those chains that it does not hold as a whole; as [`usable`] if it holds all.
+pub(super) fn least_usable(steps: &[(usize, f64)], hit: f64, miss: f64) -> f64 {
+    let parts = steps.iter().map(|step| (step.0 as f64, held(step, hit, miss)));
+    let least = parts
+        .filter(|(bytes, held)| *held < WHOLE * bytes)
+        .map(|(_, held)| held)
+        .fold(f64::INFINITY, f64::min);
+    least.min(usable(steps, hit, miss))
+}
+
+/// Returns the bytes of a chain, of so many bytes with so long a step, that a cache holds.
+fn held(&(bytes, step): &(usize, f64), hit: f64, miss: f64) -> f64 {
+    bytes as f64 * ((miss - step) / (miss - hit)).clamp(0.0, 1.0)
 }
 
 /// The bytes of the third cache that this processor can use now.
@@ -137,5 +154,14 @@ mod tests {
         assert_eq!(usable(&steps, 20.0, 100.0), 12.0 * 1_048_576.0);
         assert_eq!(usable(&[(1 << 20, 150.0)], 20.0, 100.0), 0.0, "slower than DRAM");
         assert_eq!(usable(&[], 20.0, 100.0), 0.0);
+    }
+
+    #[test]
+    fn the_least_usable_bytes_are_those_of_a_chain_that_is_not_held() {
+        // Of 4 MiB all steps hit, of 8 half, of 16 three eighths.
+        let steps = [(4, 20.0), (8, 60.0), (16, 70.0)].map(|(mib, step)| (mib << 20, step));
+        assert_eq!([least_usable, usable].map(|of| of(&steps, 20.0, 100.0)), [4_194_304.0, 6_291_456.0]);
+        assert_eq!(least_usable(&steps[..1], 20.0, 100.0), 4_194_304.0, "all is held");
+        assert_eq!(least_usable(&[], 20.0, 100.0), 0.0);
     }
 }

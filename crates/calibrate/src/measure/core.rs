@@ -38,15 +38,23 @@ enum Kind {
 
 #[rustfmt::skip]
 const LOOPS: &[(Quantity, Loop, Kind)] = &[
-    (Quantity::Width,          code::NO_OPERATIONS,   Kind::Rate),
-    (Quantity::LoadUnits,      code::LOADS,           Kind::Rate),
-    (Quantity::StoreUnits,     code::STORES,          Kind::Rate),
-    (Quantity::IntegerUnits,   code::INTEGERS,        Kind::Rate),
-    (Quantity::MultiplyUnits,  code::MULTIPLIERS,     Kind::Rate),
-    (Quantity::FloatUnits,     code::FLOATS,          Kind::Rate),
-    (Quantity::VectorUnits,    code::VECTORS,         Kind::Rate),
-    (Quantity::Multiplication, code::MULTIPLICATIONS, Kind::Latency),
-    (Quantity::FloatAddition,  code::FLOAT_ADDITIONS, Kind::Latency),
+    (Quantity::Width,              code::NO_OPERATIONS,     Kind::Rate),
+    (Quantity::LoadUnits,          code::LOADS,             Kind::Rate),
+    (Quantity::StoreUnits,         code::STORES,            Kind::Rate),
+    (Quantity::IntegerUnits,       code::INTEGERS,          Kind::Rate),
+    (Quantity::MultiplyUnits,      code::MULTIPLIERS,       Kind::Rate),
+    (Quantity::FloatUnits,         code::FLOATS,            Kind::Rate),
+    (Quantity::VectorUnits,        code::VECTORS,           Kind::Rate),
+    (Quantity::VectorLoadUnits,    code::VECTOR_LOADS,      Kind::Rate),
+    (Quantity::VectorStoreUnits,   code::VECTOR_STORES,     Kind::Rate),
+    (Quantity::ShiftUnits,         code::SHIFTS,            Kind::Rate),
+    (Quantity::BranchUnits,        code::BRANCHES,          Kind::Rate),
+    (Quantity::FloatMultiplyUnits, code::FLOAT_MULTIPLIERS, Kind::Rate),
+    (Quantity::ShuffleUnits,       code::SHUFFLES,          Kind::Rate),
+    (Quantity::CrossUnits,         code::CROSSES,           Kind::Rate),
+    (Quantity::ScaledLoad,         code::SCALED_LOADS,      Kind::Latency),
+    (Quantity::Multiplication,     code::MULTIPLICATIONS,   Kind::Latency),
+    (Quantity::FloatAddition,      code::FLOAT_ADDITIONS,   Kind::Latency),
 ];
 
 /// Widths, units and latencies.

@@ -104,6 +104,27 @@ loops! {
     /// Independent additions of doubles.
     FLOATS = 8: "addsd xmm0, xmm0", "addsd xmm1, xmm1", "addsd xmm2, xmm2", "addsd xmm3, xmm3", "addsd xmm4, xmm4",
         "addsd xmm5, xmm5", "addsd xmm6, xmm6", "addsd xmm7, xmm7";
+    /// Independent multiplications of doubles.
+    FLOAT_MULTIPLIERS = 8: "mulsd xmm0, xmm0", "mulsd xmm1, xmm1", "mulsd xmm2, xmm2", "mulsd xmm3, xmm3", "mulsd xmm4, xmm4",
+        "mulsd xmm5, xmm5", "mulsd xmm6, xmm6", "mulsd xmm7, xmm7";
+    /// Independent permutations.
+    SHUFFLES = 8: "shufpd xmm0, xmm0, 1", "shufpd xmm1, xmm1, 1", "shufpd xmm2, xmm2, 1", "shufpd xmm3, xmm3, 1",
+        "shufpd xmm4, xmm4, 1", "shufpd xmm5, xmm5, 1", "shufpd xmm6, xmm6, 1", "shufpd xmm7, xmm7, 1";
+    /// Copies of a general register to vectors.
+    CROSSES = 8: "movq xmm0, rax", "movq xmm1, rax", "movq xmm2, rax", "movq xmm3, rax", "movq xmm4, rax", "movq xmm5, rax",
+        "movq xmm6, rax", "movq xmm7, rax";
+    /// Independent loads of doubles.
+    VECTOR_LOADS = 8: "movsd xmm0, [rdi]", "movsd xmm1, [rdi + 8]", "movsd xmm2, [rdi + 16]", "movsd xmm3, [rdi + 24]",
+        "movsd xmm4, [rdi + 32]", "movsd xmm5, [rdi + 40]", "movsd xmm6, [rdi + 48]", "movsd xmm7, [rdi + 56]";
+    /// Independent stores of doubles to one line.
+    VECTOR_STORES = 8: "movsd [rdi], xmm0", "movsd [rdi + 8], xmm1", "movsd [rdi + 16], xmm2", "movsd [rdi + 24], xmm3",
+        "movsd [rdi + 32], xmm4", "movsd [rdi + 40], xmm5", "movsd [rdi + 48], xmm6", "movsd [rdi + 56], xmm7";
+    /// Independent shifts.
+    SHIFTS = 8: "shl rax, 1", "shl rcx, 1", "shl rdx, 1", "shl rsi, 1", "shl r8, 1", "shl r9, 1", "shl r10, 1", "shl r11, 1";
+    /// Branches that are not taken, each with its comparison.
+    BRANCHES = 4: "test rax, rax", "js 2b", "test rcx, rcx", "js 2b", "test rdx, rdx", "js 2b", "test rsi, rsi", "js 2b";
+    /// Loads of zeroes of which each is the index of the next, scaled.
+    SCALED_LOADS = 2: "mov rax, [rdi + rax * 8]", "mov rax, [rdi + rax * 8]";
     /// Independent additions of vectors of integers.
     VECTORS = 8: "paddd xmm0, xmm0", "paddd xmm1, xmm1", "paddd xmm2, xmm2", "paddd xmm3, xmm3", "paddd xmm4, xmm4",
         "paddd xmm5, xmm5", "paddd xmm6, xmm6", "paddd xmm7, xmm7";
@@ -210,13 +231,31 @@ mod tests {
     #[test]
     fn every_loop_ends_and_stores_stay_in_the_buffer() {
         let mut buffers = [Buffer([5; 8]), Buffer([5; 8]), Buffer([5; 8])];
-        for each in
-            [MULTIPLICATIONS, FLOAT_ADDITIONS, NO_OPERATIONS, INTEGERS, MULTIPLIERS, LOADS, FLOATS, VECTORS]
-        {
+        for each in [
+            MULTIPLICATIONS,
+            FLOAT_ADDITIONS,
+            NO_OPERATIONS,
+            INTEGERS,
+            MULTIPLIERS,
+            LOADS,
+            FLOATS,
+            VECTORS,
+            FLOAT_MULTIPLIERS,
+            SHUFFLES,
+            CROSSES,
+            VECTOR_LOADS,
+            SHIFTS,
+            BRANCHES,
+        ] {
             each.run(1_000, &mut buffers[1]);
         }
         assert_eq!(buffers[1].0, [5; 8]);
-        STORES.run(1_000, &mut buffers[1]);
+        for stores in [STORES, VECTOR_STORES] {
+            buffers[1] = Buffer([5; 8]);
+            stores.run(1_000, &mut buffers[1]);
+            assert_eq!(buffers[1].0, [0; 8]);
+        }
+        SCALED_LOADS.run(1_000, &mut buffers[1]);
         assert_eq!(buffers[1].0, [0; 8]);
         assert_eq!((buffers[0].0, buffers[2].0), ([5; 8], [5; 8]));
         branches(&[]);

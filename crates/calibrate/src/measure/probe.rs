@@ -3,7 +3,7 @@
 use std::io;
 
 use super::bench::Bench;
-use super::caches::{lines, usable};
+use super::caches::{least_usable, lines, usable};
 use super::chase::Ring;
 use super::steady::{additions, look};
 use crate::host::Host;
@@ -22,21 +22,26 @@ pub struct Glance {
     pub cycle_ns: f64,
     /// The bytes of the third cache that this processor can use; 0 without such a cache.
     pub third_cache_bytes: f64,
+    /// The least of it that a chain shows which it does not hold as a whole: what others bring into the cache drives out the more, the
+    /// longer a line is not used.
+    pub third_cache_least_bytes: f64,
     /// The time of a load from DRAM, in nanoseconds.
     pub dram_ns: f64,
-    /// Additions that this processor makes in a cycle: fewer than its core could, if another thread of the core takes a part.
-    pub additions: f64,
+    /// Additions that this processor makes in a cycle at the beginning and at the end of the look: fewer than its core could, if another
+    /// thread of the core takes a part.
+    pub additions: [f64; 2],
 }
 
 impl Glance {
-    /// Returns what lies between this look and another: the mean of each quantity.
+    /// Returns what lies between this look and a later one: the mean of each quantity, and the additions next to it on both sides.
     #[must_use]
     pub fn middle(&self, other: &Self) -> Self {
         Self {
             cycle_ns: (self.cycle_ns + other.cycle_ns) / 2.0,
             third_cache_bytes: (self.third_cache_bytes + other.third_cache_bytes) / 2.0,
+            third_cache_least_bytes: self.third_cache_least_bytes.min(other.third_cache_least_bytes),
             dram_ns: (self.dram_ns + other.dram_ns) / 2.0,
-            additions: (self.additions + other.additions) / 2.0,
+            additions: [self.additions[1], other.additions[0]],
         }
     }
 
@@ -71,8 +76,8 @@ impl Prober {
     /// Looks at the host for 0.1 to 0.2 s.
     pub fn probe(&mut self) -> Glance {
         let mut bench = Bench::new(1, 0, &|| false);
+        let first = additions(&mut bench).unwrap_or(f64::NAN);
         let (cycle, dram) = look(&mut bench, &mut self.dram);
-        let additions = additions(&mut bench).unwrap_or(f64::NAN);
         let mut each = |(bytes, ring): &mut (usize, Ring)| {
             ring.warm();
             (*bytes, ring.step(&mut bench, STEPS))
@@ -82,7 +87,15 @@ impl Prober {
         let hit = steps.first().map_or(0.0, |(_, step)| *step);
         let dram_ns = dram.unwrap_or(f64::NAN);
         let third_cache_bytes = usable(&steps, hit, dram_ns);
-        Glance { cycle_ns: cycle.unwrap_or(f64::NAN), third_cache_bytes, dram_ns, additions }
+        let third_cache_least_bytes = least_usable(&steps, hit, dram_ns);
+        let additions = [first, additions(&mut bench).unwrap_or(f64::NAN)];
+        Glance {
+            cycle_ns: cycle.unwrap_or(f64::NAN),
+            third_cache_bytes,
+            third_cache_least_bytes,
+            dram_ns,
+            additions,
+        }
     }
 }
 
@@ -95,19 +108,28 @@ mod tests {
 
     #[test]
     fn movement_has_no_direction() {
-        let glance =
-            |bytes: f64| Glance { cycle_ns: 0.3, third_cache_bytes: bytes, dram_ns: 100.0, additions: 4.0 };
+        let glance = |bytes: f64| Glance {
+            cycle_ns: 0.3,
+            third_cache_bytes: bytes,
+            third_cache_least_bytes: bytes / 2.0,
+            dram_ns: 100.0,
+            additions: [4.0, 3.0],
+        };
         assert_eq!(glance(8.0).third_cache_moved(&glance(10.0)), 0.25);
         assert_eq!(glance(10.0).third_cache_moved(&glance(8.0)), 0.25);
         assert_eq!(glance(0.0).third_cache_moved(&glance(0.0)), 0.0);
         assert_eq!(glance(0.0).third_cache_moved(&glance(1.0)), f64::INFINITY);
-        assert_eq!(glance(8.0).middle(&glance(10.0)), glance(9.0));
+        let middle = glance(8.0).middle(&glance(10.0));
+        assert_eq!(middle, Glance { third_cache_least_bytes: 4.0, additions: [3.0, 4.0], ..glance(9.0) });
     }
 
     #[test]
     fn a_look_shows_the_clock_and_dram() {
         let host = Host::read(Path::new("/"), &Cpuid::read()).expect("this computer");
         let glance = Prober::new(&host).expect("memory").probe();
-        assert!(glance.cycle_ns > 0.0 && glance.dram_ns > 0.0 && glance.additions > 0.0, "{glance:?}");
+        assert!(
+            glance.cycle_ns > 0.0 && glance.dram_ns > 0.0 && glance.additions.iter().all(|&each| each > 0.0),
+            "{glance:?}"
+        );
     }
 }

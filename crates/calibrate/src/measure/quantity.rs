@@ -25,6 +25,22 @@ pub enum Quantity {
     FloatUnits,
     /// Additions of vectors of integers per cycle.
     VectorUnits,
+    /// Loads of doubles that begin per cycle.
+    VectorLoadUnits,
+    /// Stores of doubles that begin per cycle.
+    VectorStoreUnits,
+    /// Shifts of general registers per cycle.
+    ShiftUnits,
+    /// Branches that are not taken, per cycle.
+    BranchUnits,
+    /// Multiplications of doubles per cycle.
+    FloatMultiplyUnits,
+    /// Permutations of vectors per cycle.
+    ShuffleUnits,
+    /// Copies from general registers to vectors per cycle.
+    CrossUnits,
+    /// Cycles of a load that hits in the first cache, at an address with a scaled index.
+    ScaledLoad,
     /// Cycles from the end of a mispredicted branch to the dispatch of the right way.
     Misprediction,
     /// Cycles of a multiplication.
@@ -79,7 +95,14 @@ impl Quantity {
             | Self::IntegerUnits
             | Self::MultiplyUnits
             | Self::FloatUnits
-            | Self::VectorUnits => Statistic::Highest,
+            | Self::VectorUnits
+            | Self::VectorLoadUnits
+            | Self::VectorStoreUnits
+            | Self::ShiftUnits
+            | Self::BranchUnits
+            | Self::FloatMultiplyUnits
+            | Self::ShuffleUnits
+            | Self::CrossUnits => Statistic::Highest,
             // A sibling thread takes half of the window, too.
             Self::ReadBandwidth | Self::WriteBandwidth | Self::Window => Statistic::UpperQuartile,
             Self::Outstanding | Self::ThirdCacheBytes | Self::FirstTlbReach | Self::SecondTlbReach => {

@@ -26,7 +26,7 @@ impl Class {
     pub(super) fn of(memory_share: f64, footprint_bytes: f64) -> Self {
         match memory_share < MEMORY_BOUND {
             true => Self::CoreBound,
-            false if BAND_BYTES.contains(&footprint_bytes) => Self::ThirdCache,
+            false if is_of_third_cache(footprint_bytes) => Self::ThirdCache,
             false => Self::MemoryBound,
         }
     }
@@ -39,6 +39,16 @@ impl Class {
             Self::Micro => "micro",
         }
     }
+}
+
+/// Returns whether a program touches so much that the share of the third cache which it gets may decide.
+pub(super) fn is_of_third_cache(footprint_bytes: f64) -> bool {
+    BAND_BYTES.contains(&footprint_bytes)
+}
+
+/// Returns the error of a prediction between two times: 0 if the measured one lies there, and otherwise that of the nearer one.
+pub(super) fn error_of_band([least, most]: [f64; 2], measured: f64) -> f64 {
+    error(measured.clamp(least, most), measured)
 }
 
 /// Returns the error of a prediction: by what factor it is too large or too small, less 1.
@@ -76,6 +86,12 @@ mod tests {
     #[test]
     fn an_error_has_no_direction() {
         assert_eq!((error(2.0, 1.0), error(1.0, 2.0), error(3.0, 3.0)), (1.0, 1.0, 0.0));
+    }
+
+    #[test]
+    fn a_time_within_a_band_has_no_error() {
+        assert_eq!([5.0, 2.0, 8.0].map(|measured| error_of_band([2.0, 8.0], measured)), [0.0; 3]);
+        assert_eq!([1.0, 16.0].map(|measured| error_of_band([2.0, 8.0], measured)), [1.0; 2]);
     }
 
     #[test]

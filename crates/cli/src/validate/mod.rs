@@ -25,7 +25,7 @@ use crate::exit::Done;
 use crate::list::HERE;
 use crate::run::print;
 use crate::say::{Steps, note};
-use judge::{Class, error};
+use judge::{Class, error, error_of_band, is_of_third_cache};
 use native::Native;
 use predict::{INGREDIENTS, Predicted, machines, predict};
 use programs::{Entry, Folder, Runnable, chosen};
@@ -180,11 +180,16 @@ impl Judge<'_> {
             // What is to be seen is the work alone.
             both = both.less(&self.both(&idle, ablate)?);
         }
-        let Both { native, predicted, void } = both;
+        let Both { native, predicted, band, void } = both;
         let errors = predicted[1..].iter().map(|predicted| error(predicted.cpu_ns, native.cpu_ns));
         let class = match program.is_micro {
             true => Class::Micro,
             false => Class::of(whole.memory_share, faults as f64 * PAGE_BYTES),
+        };
+        let band_ns = band.filter(|_| class == Class::ThirdCache);
+        let error_here = match band_ns {
+            Some(band) => error_of_band(band, native.cpu_ns),
+            None => error(predicted[0].cpu_ns, native.cpu_ns),
         };
         Ok(Row {
             program: program.name.clone(),
@@ -192,7 +197,8 @@ impl Judge<'_> {
             is_held_out: program.is_held_out,
             measured_ns: native.cpu_ns,
             predicted_ns: predicted[0].cpu_ns,
-            error: error(predicted[0].cpu_ns, native.cpu_ns),
+            band_ns,
+            error: error_here,
             measured_faults: faults,
             predicted_faults: whole.minor_faults,
             void,
@@ -205,8 +211,21 @@ impl Judge<'_> {
     fn both(&mut self, program: &Runnable, ablate: bool) -> anyhow::Result<Both> {
         let Best { native, look, void } = best(self.watch.as_mut(), program, self.arguments.runs)?;
         let (spec, strange) = self.spec(look)?;
-        let predicted = predict(program, &machines(&spec, ablate))?;
-        Ok(Both { native, predicted, void: void.or(strange) })
+        let mut specs = machines(&spec, ablate);
+        let wants_band = is_of_third_cache(native.minor_faults as f64 * PAGE_BYTES);
+        let wanted = specs.len();
+        if let Some(look) = look.filter(|_| wants_band && strange.is_none()) {
+            // The look in the middle is the machine itself.
+            let least = Glance { third_cache_bytes: look.third_cache_least_bytes, ..look };
+            specs.push(self.spec(Some(least))?.0);
+        }
+        let mut predicted = predict(program, &specs)?;
+        let least = predicted.split_off(wanted);
+        let band = least.first().map(|least| {
+            let [one, other] = [least.cpu_ns, predicted[0].cpu_ns];
+            [one.min(other), one.max(other)]
+        });
+        Ok(Both { native, predicted, band, void: void.or(strange) })
     }
 
     /// Returns what huge pages save of a program's time, here and on the machine; and of its work alone, without its first touches, if it
@@ -246,6 +265,8 @@ struct Both {
     native: Native,
     /// On the machine, and then without each ingredient.
     predicted: Vec<Predicted>,
+    /// Where the third cache decides, the shortest and the longest time on the machine with as much of it as the looks showed.
+    band: Option<[f64; 2]>,
     /// Why it does not count, if it does not.
     void: Option<String>,
 }
@@ -258,6 +279,7 @@ impl Both {
         Self {
             native: Native { cpu_ns: self.native.cpu_ns - other.native.cpu_ns, ..self.native },
             predicted: self.predicted.iter().zip(&other.predicted).map(without).collect(),
+            band: None,
             void: self.void.clone().or(other.void.clone()),
         }
     }

@@ -35,6 +35,10 @@ pub(super) struct Row {
     pub(super) is_held_out: bool,
     pub(super) measured_ns: f64,
     pub(super) predicted_ns: f64,
+    /// Of the class `third-cache`, the times with as much and as little of the third cache as the looks showed; the error is that of the nearer one
+    /// then, if the measured time lies outside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) band_ns: Option<[f64; 2]>,
     pub(super) error: f64,
     pub(super) measured_faults: u64,
     pub(super) predicted_faults: u64,
@@ -146,6 +150,9 @@ impl Row {
             self.measured_faults,
             self.predicted_faults,
         );
+        if let Some([least, most]) = self.band_ns {
+            let _ = write!(line, "  {:.1} to {:.1} by the third cache", ms(least), ms(most));
+        }
         if let Some(Gain { whole, steady, void }) = &self.huge_pages {
             let percent = |times: &Times| {
                 format!("{:.1} %, predicted {:.1} %", 100.0 * times.measured, 100.0 * times.predicted)
@@ -177,6 +184,7 @@ mod tests {
             is_held_out: program == "gzip",
             measured_ns: 1e8,
             predicted_ns: 1e8 * (1.0 + error),
+            band_ns: (class == Class::ThirdCache).then_some([1e8, 2e8]),
             error,
             measured_faults: 100,
             predicted_faults: 90,
@@ -196,6 +204,7 @@ mod tests {
             row("gzip", Class::CoreBound, 0.3, false),
             row("gups", Class::MemoryBound, 0.5, false),
             row("join", Class::MemoryBound, 9.0, true),
+            row("bfs", Class::ThirdCache, 0.0, false),
         ];
         let left_out =
             vec![LeftOut { program: "bc".to_owned(), reason: "there is no /usr/bin/bc".to_owned() }];
@@ -207,11 +216,13 @@ mod tests {
         let found = validation();
         assert_eq!(found.summary["core-bound"], Errors { count: 2, median: 0.2, worst: 0.3 });
         assert_eq!(found.summary["memory-bound"], Errors { count: 1, median: 0.5, worst: 0.5 });
-        assert_eq!(found.summary["all programs"].count, 3);
+        assert_eq!(found.summary["all programs"].count, 4);
         assert_eq!(found.summary["core-bound, held out"], Errors { count: 1, median: 0.3, worst: 0.3 });
         assert_eq!(found.ablations["branches"].worst, 1.0);
-        assert!(!found.summary.contains_key("third-cache"));
+        assert_eq!(found.summary["third-cache"].worst, 0.0);
+        assert!(!found.summary.contains_key("micro"));
         let table = found.to_table();
+        assert!(table.contains("100.0 to 200.0 by the third cache\n"), "{table}");
         assert!(
             table.contains(
                 "huge pages save 31.0 %, predicted 25.0 %; of the work alone 50.0 %, predicted 45.0 %  void: it moved\n"

@@ -47,6 +47,7 @@ section! {
         are_dependences_followed: bool = "dependences" word(&DEPENDENCES) or "\"followed\"", "dependences through registers";
         are_branches_predicted: bool = "branches" word(&BRANCHES) or "\"predicted\"", "conditional and indirect branches, and returns";
         are_units_limited: bool = "units" word(&UNITS_LIMITED) or "\"limited\"", "execution units";
+        fetch_width: u32 = "fetch-width" integer(1, 64) or "8", "instructions that the front end takes per cycle, up to a taken branch; `width` at least";
         retire_width: u32 = "retire-width" integer(1, 64) or "8", "instructions retired per cycle";
         store_buffer: u32 = "store-buffer" integer(1, 1_000) or "64", "stores that have not reached the first cache yet";
         misprediction: u32 = "misprediction" integer(0, 1_000) or "16",

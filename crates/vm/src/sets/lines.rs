@@ -74,8 +74,17 @@ impl LineArray {
         match &mut self.layout {
             Layout::Short(rows) => lookup(rows, set, line, store),
             Layout::Long(rows) => lookup(rows, set, line, store),
+            _ => self.lookup_in_slots(line, store),
+        }
+    }
+
+    /// Apart, as all that is about slots: usual caches have rows, and what stands inline in many places must be short.
+    #[inline(never)]
+    fn lookup_in_slots(&mut self, line: u64, store: bool) -> bool {
+        match &mut self.layout {
             Layout::Wide(slots) => slots.lookup(line, store),
             Layout::Modulo(slots) => slots.lookup(line, store),
+            Layout::Short(_) | Layout::Long(_) => unreachable!("rows"),
         }
     }
 
@@ -99,8 +108,16 @@ impl LineArray {
         match &self.layout {
             Layout::Short(rows) => rows.holds(set, line),
             Layout::Long(rows) => rows.holds(set, line),
+            _ => self.slots_hold(line),
+        }
+    }
+
+    #[inline(never)]
+    fn slots_hold(&self, line: u64) -> bool {
+        match &self.layout {
             Layout::Wide(slots) => slots.lines.peek(line, line).is_some(),
             Layout::Modulo(slots) => slots.lines.peek(line, line).is_some(),
+            Layout::Short(_) | Layout::Long(_) => unreachable!("rows"),
         }
     }
 
@@ -111,8 +128,16 @@ impl LineArray {
         match &mut self.layout {
             Layout::Short(rows) => insert(rows, set, line, dirty),
             Layout::Long(rows) => insert(rows, set, line, dirty),
+            _ => self.insert_in_slots(line, dirty),
+        }
+    }
+
+    #[inline(never)]
+    fn insert_in_slots(&mut self, line: u64, dirty: bool) -> Option<Victim> {
+        match &mut self.layout {
             Layout::Wide(slots) => slots.insert(line, dirty),
             Layout::Modulo(slots) => slots.insert(line, dirty),
+            Layout::Short(_) | Layout::Long(_) => unreachable!("rows"),
         }
     }
 }

@@ -90,6 +90,31 @@ fn an_address_of_three_parts_or_with_a_scale_takes_a_cycle_longer() {
     assert_near(chain(&[0x48, 0x63, 0x00]), 5.0, "movslq (%rax), which extends a sign");
 }
 
+/// The front end takes eight instructions a cycle up to a taken branch, and six are dispatched.
+#[test]
+fn a_taken_branch_ends_a_cycle_of_the_front_end_and_none_of_dispatch() {
+    // add $1 to %rax, %rdx, %rbx, %rsi in turn, and one for dec and jne.
+    let add = |number: usize| [0x48, 0x83, [0xc0, 0xc2, 0xc3, 0xc6][number % 4], 1];
+    // nop
+    let fill = |count: usize| vec![0x90; count];
+    let of = |fillers: usize| computing(&fill(fillers));
+    assert_near(of(7), 8.0 / 6.0, "eight instructions, six a cycle");
+    assert_near(of(9), 2.0, "ten, of which the front end takes two in a second cycle");
+    assert_near(of(11), 2.0, "twelve");
+    assert_near(computing(&(0..4).flat_map(add).collect::<Vec<u8>>()), 1.25, "five additions, four a cycle");
+}
+
+#[test]
+fn atomic_operations_wait_for_each_other_and_nothing_else_waits() {
+    // lock addq $1, (%rdi)
+    let atomic = [0xf0, 0x48, 0x83, 0x07, 1];
+    let one = |body: &[u8]| cycles(body, |_| vec![(false, 0), (true, 0)]);
+    assert_near(one(&atomic), 8.0, "one every eight cycles");
+    // add $1, %rax, twenty times
+    let chain = [0x48, 0x83, 0xc0, 1].repeat(20);
+    assert_near(one(&[&atomic[..], &chain].concat()), 20.0, "beside a chain of twenty additions");
+}
+
 #[test]
 fn a_store_is_handed_over_at_once_only_if_that_is_foreseen() {
     // addq $1, (%rdi)

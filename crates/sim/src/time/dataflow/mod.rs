@@ -6,8 +6,9 @@
 //! ```text
 //! fetch(l)    = max(fetch(l-1) + 1, redirect, dispatch of what follows line l - ahead); the line is there after its translation and
 //!               what it takes beyond a hit in the first cache for instructions
-//! dispatch(i) = max(dispatch(i-1) + 1/width, retire(i - window), drain(store i - store buffer), redirect, lines of the block)
-//! address(i)  = max(dispatch(i) + 1, base register, index register)
+//! take(b)     = max(take(b-1) + instructions/fetch-width, dispatch(b-1) - queue/width); + 1 and bubbles behind a taken branch
+//! dispatch(i) = max(dispatch(i-1) + 1/width, retire(i - window), drain(store i - store buffer), redirect, take and lines of the block)
+//! address(i)  = max(dispatch(i) + 1, base register, index register); + complex-address
 //! load(i)     = first cycle >= address(i) with a load unit; + translation + latency of the cache, of DRAM
 //!             = max(that cycle + latency of forwarding, store's data) if a store to the same bytes is in flight
 //! done(i)     = first cycle >= max(dispatch(i) + 1, source registers, load(i)) with a unit; + latency of the operation
@@ -16,9 +17,10 @@
 //! ```
 //!
 //! Registers are renamed, so only true dependences count. A copy of a register and a register that is set to zero take a slot and no
-//! unit; a conditional jump that fuses with the comparison before it takes none. A taken branch ends the group of instructions that
-//! are dispatched in a cycle. A store is done when its address is translated and its data is there; it leaves the store buffer in
-//! order, one a cycle, when its line is in the first cache, which the core asks for as soon as it has the address.
+//! unit; a conditional jump that fuses with the comparison before it takes none. The front end takes
+//! the instructions of a block from a cycle on, a taken branch ends the cycle, and a queue stands between it and dispatch. A store is done when
+//! its address is translated and its data is there; it leaves the store buffer in order, when its line is in the first cache, which the core
+//! asks for as soon as it has the address: one a cycle, or some to the same line.
 //!
 //! The time by which retirement advances is charged to the instruction that retires: to walks and memory, if a load made it late, in
 //! proportion to what the load waited for either; to memory, if the store buffer was full; to branches, if it could not be dispatched
@@ -32,7 +34,7 @@
 //!
 //! An access to a line that is on its way waits until it arrives. Prefetchers (`time/prefetch`) hear of each access.
 //!
-//! Left out: wrong paths, the bandwidth of fetch within lines, caches of decoded instructions, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
+//! Left out: wrong paths, caches of decoded instructions, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
 //! have assumed latencies.
 
 mod charges;

@@ -112,12 +112,17 @@ impl Pipeline {
             return;
         }
         let front = &mut self.front;
+        let dispatched = front.dispatch.cycle();
         if fetched.mispredicted {
             front.stopped.branch = self.design.spec.misprediction.into();
             front.redirect = front.redirect.max(done + front.stopped.branch);
-        } else if fetched.taken {
-            // The rest of the group is not fetched.
-            front.dispatch.fill(front.dispatch.cycle() + fetched.bubble);
+            front.taken.begin(front.redirect);
+            return;
+        }
+        let bubble = fetched.taken.then_some(fetched.bubble);
+        let next = front.taken.take(ended.slots, dispatched, bubble);
+        if next > dispatched {
+            front.dispatch.begin(next);
         }
     }
 

@@ -12,6 +12,8 @@ pub(super) struct Plan {
     pub(super) addr: u64,
     /// The instructions, in order.
     pub(super) operations: Box<[Operation]>,
+    /// The instructions that take a slot of dispatch.
+    pub(super) slots: u32,
     pub(super) accesses: Box<[Planned]>,
     /// The registers of instructions that have many.
     pub(super) sets: Box<[Registers]>,
@@ -82,7 +84,7 @@ impl Operation {
             [instruction.reads, instruction.writes].map(|own| if repeats { Registers::EMPTY } else { own });
         let first_bytes = operands.first().map_or(1, |operand| operand.bytes.max(1));
         let (work, is_zero) = (work(*class, system), *class == Class::Zero);
-        let is_special = work.is_serial || work.unit == Some(Unit::DIVIDE) || is_zero || repeats;
+        let is_special = work.is_serial || work.unit.is_some_and(Unit::is_held) || is_zero || repeats;
         let is_simple = !is_special && [reads, writes].into_iter().all(Names::are_few);
         Self {
             reads: Names::read(reads, sets),
@@ -149,6 +151,7 @@ impl Plan {
         let (flow, last) = block.instructions.last().map_or((Flow::Next, addr), |last| (last.flow, at(last)));
         Self {
             addr,
+            slots: operations.iter().filter(|operation| operation.takes_slot).count() as u32,
             operations: operations.into_boxed_slice(),
             sets: sets.into_boxed_slice(),
             last: Last::new(flow, last, end),

@@ -82,11 +82,24 @@ pub(super) struct Current {
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) dispatch: InOrder,
+    pub(super) taken: Taken,
     pub(super) targets: Targets,
     /// The first cycle in which the right way is dispatched, after a misprediction.
     pub(super) redirect: u64,
     pub(super) lines: Lines,
     pub(super) stopped: Stopped,
+}
+
+/// The instructions that the front end has taken for dispatch.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    /// The cycle of the last one, and how many were taken in it.
+    cycle: u64,
+    count: u32,
+    /// The most in a cycle.
+    width: u32,
+    /// Cycles by which the front end is ahead of dispatch at most.
+    ahead: u64,
 }
 
 /// The lines of instructions that the front end fetches.
@@ -179,12 +192,48 @@ impl Place {
     }
 }
 
+/// Instructions that wait for dispatch at most: the micro-operation queue of Zen 2, as far as is known also that of Zen 3. AnandTech, "AMD Zen 2
+/// Microarchitecture Analysis", 2019.
+const QUEUE: u64 = 72;
+
+impl Taken {
+    fn new(design: &Design) -> Self {
+        let width = u64::from(design.spec.fetch_width).max(design.width);
+        Self { cycle: 0, count: 0, width: width as u32, ahead: QUEUE / design.width }
+    }
+
+    /// Takes the instructions of a block, the last of which has been dispatched in a cycle; returns the first cycle in which those behind
+    /// it can be. A taken branch at the end ends the cycle, and so many more.
+    #[inline(always)]
+    pub(super) fn take(&mut self, instructions: u32, dispatched: u64, bubble: Option<u64>) -> u64 {
+        self.count += instructions;
+        while self.count > self.width {
+            (self.cycle, self.count) = (self.cycle + 1, self.count - self.width);
+        }
+        if let Some(bubble) = bubble {
+            (self.cycle, self.count) = (self.cycle + 1 + bubble, 0);
+        }
+        let least = dispatched.saturating_sub(self.ahead);
+        if self.cycle < least {
+            (self.cycle, self.count) = (least, 0);
+        }
+        self.cycle
+    }
+
+    /// Begins anew, at a cycle.
+    #[inline]
+    pub(super) fn begin(&mut self, cycle: u64) {
+        (self.cycle, self.count) = (cycle, 0);
+    }
+}
+
 impl Front {
     pub(super) fn new(design: &Design) -> Self {
         let lines =
             Lines { asked: 0, dispatched: Ring::new(design.ahead), there: 0, translation: 0, waited: 0 };
         Self {
             dispatch: InOrder::new(design.width),
+            taken: Taken::new(design),
             targets: Targets::new(),
             redirect: 0,
             lines,

@@ -58,12 +58,22 @@ impl Unit {
     const OF_TRANSFERS: Self = Self::kind(12);
     /// Divisions and roots, one at a time.
     pub(super) const DIVIDE: Self = Self(NonZeroU64::MAX);
+    /// Atomic operations, one at a time.
+    const LOCK: Self = match NonZeroU64::new(u64::MAX - 1) {
+        Some(lock) => Self(lock),
+        None => unreachable!(),
+    };
 
     const fn kind(number: u32) -> Self {
         match NonZeroU64::new(1 << (TAKEN_BITS * number)) {
             Some(one) if number < KINDS => Self(one),
             _ => unreachable!(),
         }
+    }
+
+    /// Returns whether an operation holds the unit for several cycles.
+    pub(super) fn is_held(self) -> bool {
+        self == Self::DIVIDE || self == Self::LOCK
     }
 
     /// Returns what takes one of each of two kinds.
@@ -87,7 +97,7 @@ pub(super) struct Work {
     pub(super) unit: Option<Unit>,
     /// Cycles from the sources to the result.
     pub(super) latency: u32,
-    /// Cycles for which a division holds its unit.
+    /// Cycles for which a division, or an atomic operation, holds its unit.
     pub(super) holds: u32,
     /// Whether it begins when all before it have retired, and all behind it wait.
     pub(super) is_serial: bool,
@@ -121,7 +131,7 @@ pub(super) const fn work(class: Class, system: u32) -> Work {
         Class::Crypto => (Some(Unit::VECTOR), 4),
         Class::X87 => (Some(Unit::FLOAT), 5),
         Class::X87Divide => (Some(Unit::DIVIDE), 20),
-        Class::Locked => (Some(Unit::INTEGER), 17),
+        Class::Locked => (Some(Unit::LOCK), 4),
         Class::Fence => (None, 20),
         Class::System => (None, system),
         Class::Unknown => (None, 1),
@@ -131,9 +141,10 @@ pub(super) const fn work(class: Class, system: u32) -> Work {
         Class::Divide64 => 7,
         Class::FloatDivide => 4,
         Class::FloatSquareRoot => 9,
+        Class::Locked => 8,
         _ => latency,
     };
-    let is_serial = matches!(class, Class::Locked | Class::Fence | Class::System);
+    let is_serial = matches!(class, Class::Fence | Class::System);
     Work { unit, latency, holds, is_serial }
 }
 
@@ -146,7 +157,9 @@ pub(super) struct Units {
     limits: u64,
     /// By the low bits of a cycle's number: its high bits, above the numbers of units that are taken in it.
     taken: Box<[u64; CYCLES]>,
-    divider_free: u64,
+    /// When the divider is free, and when another atomic operation can begin.
+    divides: u64,
+    locks: u64,
 }
 
 impl Units {
@@ -172,21 +185,23 @@ impl Units {
             idle,
             limits: if spec.are_units_limited { limits } else { 0 },
             taken: Box::new([idle; CYCLES]),
-            divider_free: 0,
+            divides: 0,
+            locks: 0,
         }
     }
 
-    /// Takes a unit for a cycle from `at` on; returns when. A division holds its unit for longer.
+    /// Takes a unit for a cycle from `at` on; returns when. A division or an atomic operation holds it for longer.
     #[inline]
     pub(super) fn take(&mut self, unit: Unit, at: u64, holds: u32) -> u64 {
-        if unit != Unit::DIVIDE {
+        if !unit.is_held() {
             return self.by_cycle().take(unit, at);
         }
         if self.limits == 0 {
             return at;
         }
-        let start = at.max(self.divider_free);
-        self.divider_free = start + u64::from(holds);
+        let free = if unit == Unit::DIVIDE { &mut self.divides } else { &mut self.locks };
+        let start = at.max(*free);
+        *free = start + u64::from(holds);
         start
     }
 

@@ -56,8 +56,6 @@ pub enum Class {
     VectorMove,
     /// A transfer between general and vector registers, or from vectors to the flags.
     Cross,
-    /// A conversion between a number in a general register and one in a vector.
-    CrossConvert,
     /// A step of a cipher, of a hash or of a carry-less product, or a comparison of strings in vectors.
     Crypto,
     /// An operation of the x87 unit, the slow ones apart.
@@ -76,10 +74,13 @@ pub enum Class {
     System,
     /// Bytes that the decoder does not know.
     Unknown,
+    /// A conversion between a number in a general register and one in a vector.
+    CrossConvert,
 }
 
 impl Class {
-    /// All classes, in the order of their declaration: `Class::ALL[class as usize]` is `class`.
+    /// All classes, in the order of their declaration: `Class::ALL[class as usize]` is `class`. Recordings hold these numbers: a new class
+    /// comes last.
     pub const ALL: [Self; 35] = [
         Self::Nop,
         Self::Zero,
@@ -106,7 +107,6 @@ impl Class {
         Self::Shuffle,
         Self::VectorMove,
         Self::Cross,
-        Self::CrossConvert,
         Self::Crypto,
         Self::X87,
         Self::X87Divide,
@@ -116,5 +116,6 @@ impl Class {
         Self::Fence,
         Self::System,
         Self::Unknown,
+        Self::CrossConvert,
     ];
 }

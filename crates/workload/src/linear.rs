@@ -57,7 +57,7 @@ static DRAW: Site = Site::new(&[
     Op::integer(DRAWN, &[DRAWN]),
     Op::new(Class::Multiply, ELEMENT, &[DRAWN]),
     Op::new(Class::Multiply, ELEMENT, &[ELEMENT]),
-    Op::new(Class::Convert, ELEMENT, &[ELEMENT]),
+    Op::new(Class::CrossConvert, ELEMENT, &[ELEMENT]),
     Op::new(Class::FloatAdd, ELEMENT, &[ELEMENT]),
     Op::store(8, &[AT], &[ELEMENT]),
     Op::integer(AT, &[AT]),

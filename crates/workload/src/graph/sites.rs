@@ -73,7 +73,7 @@ pub(super) static ADD: Site = Site::new(&[
 ]);
 /// Divides a rank among the edges.
 pub(super) static SHARE: Site = Site::new(&[
-    Op::new(Class::Convert, VALUE, &[VALUE]),
+    Op::new(Class::CrossConvert, VALUE, &[VALUE]),
     Op::new(Class::FloatDivide, VALUE, &[LOADED, VALUE]),
 ]);
 /// Loads the count of a vertex's out-edges, and the first of them.

@@ -37,7 +37,7 @@ const DRAWN: Register = r(6);
 static DRAW: Site = Site::new(&[
     Op::new(Class::Multiply, DRAWN, &[AT]),
     Op::new(Class::Multiply, DRAWN, &[DRAWN]),
-    Op::new(Class::Convert, DRAWN, &[DRAWN]),
+    Op::new(Class::CrossConvert, DRAWN, &[DRAWN]),
     Op::store(8, &[TO, AT], &[DRAWN]),
     Op::store(8, &[TO, AT], &[DRAWN]),
     Op::store(8, &[TO, AT], &[DRAWN]),

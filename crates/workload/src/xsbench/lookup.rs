@@ -44,10 +44,10 @@ const SHARE: Register = r(15);
 /// Draws the energy and the material.
 static DRAW: Site = Site::new(&[
     Op::new(Class::Multiply, DRAWN, &[DRAWN]),
-    Op::new(Class::Convert, ENERGY, &[DRAWN]),
+    Op::new(Class::CrossConvert, ENERGY, &[DRAWN]),
     Op::new(Class::FloatMultiply, ENERGY, &[ENERGY]),
     Op::new(Class::Multiply, MATERIAL, &[DRAWN]),
-    Op::new(Class::Convert, MATERIAL, &[MATERIAL]),
+    Op::new(Class::CrossConvert, MATERIAL, &[MATERIAL]),
     Op::new(Class::Zero, LOW, &[]),
     Op::new(Class::Zero, LENGTH, &[]),
 ])

@@ -135,3 +135,34 @@ fn a_store_is_handed_over_at_once_only_if_that_is_foreseen() {
     let sum = [0xf2, 0x0f, 0x10, 0x07, 0xf2, 0x0f, 0x58, 0xc1, 0xf2, 0x0f, 0x11, 0x07];
     assert_near(cycles(&sum, |_| vec![(false, 0), (true, 0)]), 8.0 + 3.0, "a sum of doubles in memory");
 }
+
+/// A load of other bytes than were stored waits for the forwarding, and one of more bytes until the store has left the store buffer.
+#[test]
+fn a_load_of_more_than_was_stored_waits_for_the_cache() {
+    let bytes = |store: bool, at: u64, count: u32| match store {
+        true => Access::store(VirtAddr(BASE + at), count),
+        false => Access::load(VirtAddr(BASE + at), count),
+    };
+    let of = |body: &[u8], accesses: [(bool, u64, u32); 3]| {
+        cycles_of_loop(&zen3(), 4096, &around(body), |_| {
+            accesses
+                .iter()
+                .filter(|one| one.2 > 0)
+                .map(|&(store, at, count)| bytes(store, at, count))
+                .collect()
+        })
+    };
+    // mov %rax, (%rdi); movzbl (%rdi), %eax; add $1, %rax
+    let part = [0x48, 0x89, 0x07, 0x0f, 0xb6, 0x07, 0x48, 0x83, 0xc0, 1];
+    assert_near(of(&part, [(true, 0, 8), (false, 0, 1), (false, 0, 0)]), 7.0, "a byte of eight");
+    // mov %eax, (%rdi); mov %edx, 4(%rdi); mov (%rdi), %rax; add $1, %rax
+    let halves = [0x89, 0x07, 0x89, 0x57, 4, 0x48, 0x8b, 0x07, 0x48, 0x83, 0xc0, 1];
+    let cycles = of(&halves, [(true, 0, 4), (true, 4, 4), (false, 0, 8)]);
+    assert!((17.0..21.0).contains(&cycles), "{cycles}: 18.7 on Zen 3");
+    // movb %al, (%rdi); mov (%rdi), %rax; add $1, %rax
+    let cycles = of(
+        &[0x88, 0x07, 0x48, 0x8b, 0x07, 0x48, 0x83, 0xc0, 1],
+        [(true, 0, 1), (false, 0, 8), (false, 0, 0)],
+    );
+    assert!((17.0..26.0).contains(&cycles), "{cycles}: 25.5 on Zen 3");
+}

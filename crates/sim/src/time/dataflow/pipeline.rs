@@ -2,6 +2,7 @@
 
 use super::Reference;
 use super::charges::{Charges, Waited};
+use super::forwarding::{Bytes, Found};
 use super::plan::{Operation, Plan, Planned};
 use super::state::{Back, Current, Design, Execution, Front, LEVELS, Place};
 use super::units::Unit;
@@ -11,6 +12,8 @@ use super::units::Unit;
 const FORESEEN: u64 = 1;
 const FORWARDED: u64 = 6;
 const FORWARDED_TO_VECTOR: u64 = 8;
+/// The cycles from the time at which a store leaves the store buffer that a load takes which wants more bytes than it has.
+const FORWARDED_BY_CACHE: u64 = 17;
 /// log2 of the bytes of a line.
 const LINE_SHIFT: u32 = 6;
 /// Bytes of a repeated string instruction that take a slot of dispatch. Assumed.
@@ -227,7 +230,7 @@ impl Pipeline {
     fn complete_store(&mut self, addr: u64, translation: u64, waited: u64) {
         let Place { issued, tlb, .. } = self.place;
         let data = self.current.computed.unwrap_or(issued);
-        self.execution.forwarding.store(addr, data);
+        self.execution.forwarding.store(self.bytes_at(addr), data);
         let Current { stored, owned, line, waited: own, .. } = &mut self.current;
         *line = addr >> LINE_SHIFT;
         *stored = data.max(issued + translation + 1).max(*stored);
@@ -243,9 +246,13 @@ impl Pipeline {
         let translated = issued + translation;
         let mut done = issued + waited;
         let mut miss = waited.saturating_sub(self.design.nearest + translation);
-        if let Some((ready, behind)) = self.execution.forwarding.find(addr, translated) {
-            let latency = self.forwarding_latency(behind);
-            (done, miss) = (ready.max(translated) + latency, 0);
+        match self.execution.forwarding.find(self.bytes_at(addr), translated) {
+            None => {}
+            Some(Found::Whole { ready, behind, is_same }) => {
+                let latency = self.forwarding_latency(behind, is_same);
+                (done, miss) = (ready.max(translated) + latency, 0);
+            }
+            Some(Found::Part { left }) => (done, miss) = (left.max(translated) + FORWARDED_BY_CACHE, 0),
         }
         if done >= self.current.loaded {
             let level = reference.level.min(LEVELS - 1);
@@ -255,12 +262,18 @@ impl Pipeline {
         }
     }
 
-    /// Returns the cycles that a load takes to get its data from a store, the one behind so many others.
+    /// Returns the bytes at an address that the access which was issued last is about.
+    #[inline(always)]
+    fn bytes_at(&self, addr: u64) -> Bytes {
+        Bytes { addr, count: self.place.making.map_or(0, |making| making.bytes) }
+    }
+
+    /// Returns the cycles that a load takes to get its data from a store, the one in front of so many others.
     #[inline]
-    fn forwarding_latency(&mut self, behind: u64) -> u64 {
+    fn forwarding_latency(&mut self, behind: u64, is_same: bool) -> u64 {
         let Some(making) = self.place.making else { return FORWARDED };
         let repeats = self.execution.forwarding.repeats(making.at, behind);
-        match repeats || making.on_stack {
+        match is_same && (repeats || making.on_stack) {
             _ if making.to_vector => FORWARDED_TO_VECTOR,
             true if making.modifies => FORESEEN,
             true => 0,

@@ -73,6 +73,8 @@ pub(super) struct Making {
     pub(super) on_stack: bool,
     /// Whether a vector gets what is loaded.
     pub(super) to_vector: bool,
+    /// How many they are; 0 if that is not known.
+    pub(super) bytes: u16,
 }
 
 impl Operation {
@@ -118,6 +120,7 @@ impl Planned {
                 modifies: !store && operand.direction == Direction::Modify,
                 on_stack: operand.on_stack,
                 to_vector: operand.is_vector,
+                bytes: operand.bytes,
             },
             times: match operand.records {
                 Records::Exactly(times) => Some(times.into()),

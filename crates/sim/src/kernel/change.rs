@@ -12,6 +12,7 @@ use super::reclaim::take_movable;
 use super::residents::{Change, tell};
 use super::sharing::{object_of, pages_to_copy};
 use super::state::{Process, State};
+use super::writes::write_bytes;
 use crate::error::MachineError;
 use crate::metrics::KernelStep;
 
@@ -208,8 +209,8 @@ fn move_pages(cx: &mut Context<'_>, range: VirtRange, target: VirtAddr) -> Resul
             leaf.frame = take_movable(cx, key)?.map_err(|full| cx.state.out_of_frames(full))?;
             cx.state.counts.changes.copied_pages += 1;
             cx.charge(KernelStep::Copy, 0);
-            let to = (leaf.frame.addr(), PAGE_BYTES);
-            cx.write(KernelStep::Copy, to, cx.state.spec.kernel.zero_page_ps);
+            let ps = cx.state.spec.kernel.zero_page_ps;
+            write_bytes(cx, KernelStep::Copy, (leaf.frame.addr(), PAGE_BYTES), ps);
         }
         cx.enter(key.page, leaf, level)?;
     }

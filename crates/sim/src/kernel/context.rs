@@ -1,6 +1,6 @@
 //! The primitives of kernel code that runs for one process.
 
-use pagewalk_vm::addr::{Asid, Granule, PageSize, Pfn, PhysAddr, VirtAddr, VirtRange, Vpn};
+use pagewalk_vm::addr::{Asid, Granule, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::{OutOfFrames, PageKey};
 use pagewalk_vm::table::Leaf;
 
@@ -52,14 +52,6 @@ impl Context<'_> {
     pub(super) fn work(&mut self, step: KernelStep, ps: u64) {
         if self.state.is_timed {
             self.processor.work(step, ps);
-        }
-    }
-
-    /// Spends the kernel's time for a step in which it writes so many bytes from an address on.
-    pub(super) fn write(&mut self, step: KernelStep, to: (PhysAddr, u64), ps: u64) {
-        match self.state.is_timed && self.state.spec.kernel.writes_are_cached {
-            true => self.processor.write(step, to, ps),
-            false => self.work(step, ps),
         }
     }
 

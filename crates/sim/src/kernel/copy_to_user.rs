@@ -10,6 +10,7 @@ use pagewalk_vm::addr::{PAGE_BYTES, VirtRange, Vpn};
 
 use super::context::Context;
 use super::fault::bring;
+use super::writes::write_bytes;
 use crate::error::MachineError;
 use crate::metrics::KernelStep;
 
@@ -39,5 +40,5 @@ fn copy(cx: &mut Context<'_>, vpn: Vpn, to: VirtRange) {
     let ps = kernel.zero_page_ps * to.bytes() / PAGE_BYTES;
     let (page, leaf, _) = cx.entry(vpn);
     let at = leaf.frame.addr().add(to.start.0 - page.addr().0);
-    cx.write(KernelStep::Copy, (at, to.bytes()), ps);
+    write_bytes(cx, KernelStep::Copy, (at, to.bytes()), ps);
 }

@@ -13,6 +13,7 @@ use super::context::Context;
 use super::read_ahead::bring_back;
 use super::reclaim::take_movable;
 use super::sharing::{copy_on_write, enter_around, enter_page, is_movable, map_cached, note_cached};
+use super::writes::write_bytes;
 use crate::error::MachineError;
 use crate::metrics::KernelStep;
 
@@ -183,7 +184,8 @@ fn enter_new(
     cx.state.counts.faults.minor[level] += 1;
     cx.note_resident();
     cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
-    cx.write(KernelStep::Zero, (frame.addr(), size.bytes()), cx.state.spec.kernel.zero_ps(size));
+    let ps = cx.state.spec.kernel.zero_ps(size);
+    write_bytes(cx, KernelStep::Zero, (frame.addr(), size.bytes()), ps);
     Ok(())
 }
 

@@ -38,6 +38,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod tier;
+mod writes;
 
 use std::sync::Arc;
 

@@ -26,6 +26,7 @@ use pagewalk_vm::table::Leaf;
 
 use super::context::Context;
 use super::reclaim::take_movable;
+use super::writes::write_bytes;
 use crate::error::MachineError;
 use crate::metrics::KernelStep;
 
@@ -98,7 +99,8 @@ fn take_copy(cx: &mut Context<'_>, page: Vpn, size: PageSize, plan: &FaultPlan) 
     }
     cx.count_resident(size);
     cx.state.counts.changes.copies_on_write += 1;
-    cx.write(KernelStep::Copy, (frame.addr(), size.bytes()), cx.state.spec.kernel.zero_ps(size));
+    let ps = cx.state.spec.kernel.zero_ps(size);
+    write_bytes(cx, KernelStep::Copy, (frame.addr(), size.bytes()), ps);
     cx.shoot_down(&[page]);
     Ok(())
 }

@@ -57,7 +57,7 @@ pub(super) struct Bytes {
 /// A store in flight to bytes that a load wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
-    /// It has all of them.
+    /// The store has all of them.
     Whole {
         /// When its data was there.
         ready: u64,
@@ -66,7 +66,7 @@ pub(super) enum Found {
         /// Whether it stored exactly these bytes.
         is_same: bool,
     },
-    /// It has a part of them, and leaves the store buffer at a time; the rest is in the cache, or in another store.
+    /// The store has a part of them, and leaves the store buffer at a time; the rest is in the cache, or in another store.
     Part {
         /// When the last such store has left.
         left: u64,

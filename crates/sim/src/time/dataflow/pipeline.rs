@@ -2,7 +2,7 @@
 
 use super::Reference;
 use super::charges::{Charges, Waited};
-use super::forwarding::{Bytes, Found};
+use super::forwarding::Found;
 use super::plan::{Operation, Plan, Planned};
 use super::state::{Back, Current, Design, Execution, Front, LEVELS, Place};
 use super::units::Unit;
@@ -230,7 +230,7 @@ impl Pipeline {
     fn complete_store(&mut self, addr: u64, translation: u64, waited: u64) {
         let Place { issued, tlb, .. } = self.place;
         let data = self.current.computed.unwrap_or(issued);
-        self.execution.forwarding.store(self.bytes_at(addr), data);
+        self.execution.forwarding.store(self.place.bytes_at(addr), data);
         let Current { stored, owned, line, waited: own, .. } = &mut self.current;
         *line = addr >> LINE_SHIFT;
         *stored = data.max(issued + translation + 1).max(*stored);
@@ -246,7 +246,7 @@ impl Pipeline {
         let translated = issued + translation;
         let mut done = issued + waited;
         let mut miss = waited.saturating_sub(self.design.nearest + translation);
-        match self.execution.forwarding.find(self.bytes_at(addr), translated) {
+        match self.execution.forwarding.find(self.place.bytes_at(addr), translated) {
             None => {}
             Some(Found::Whole { ready, behind, is_same }) => {
                 let latency = self.forwarding_latency(behind, is_same);
@@ -260,12 +260,6 @@ impl Pipeline {
             let (tlb, queue) = (tlb.min(translation), queue.min(miss));
             self.current.waited = Waited { walk: translation, tlb, miss, queue, level };
         }
-    }
-
-    /// Returns the bytes at an address that the access which was issued last is about.
-    #[inline(always)]
-    fn bytes_at(&self, addr: u64) -> Bytes {
-        Bytes { addr, count: self.place.making.map_or(0, |making| making.bytes) }
     }
 
     /// Returns the cycles that a load takes to get its data from a store, the one in front of so many others.

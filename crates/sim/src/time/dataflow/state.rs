@@ -1,7 +1,7 @@
 //! What the pipeline of a core has, and what it is about.
 
 use super::charges::{Stopped, Waited, share};
-use super::forwarding::Forwarding;
+use super::forwarding::{Bytes, Forwarding};
 use super::order::{InOrder, Ring};
 use super::plan::{Making, Operation, Plan, Planned};
 use super::ready::Ready;
@@ -182,6 +182,12 @@ impl Place {
                 self.left = plan.times(self.entry, self.accesses);
             }
         }
+    }
+
+    /// Returns the bytes at an address that the access which was issued last is about.
+    #[inline(always)]
+    pub(super) fn bytes_at(&self, addr: u64) -> Bytes {
+        Bytes { addr, count: self.making.map_or(0, |making| making.bytes) }
     }
 
     /// Notes when an access is issued; returns that.

@@ -99,7 +99,8 @@ fn a_program_of_the_user_is_judged() {
     }
     assert!(row["huge_pages"]["measured"].is_number() && row["huge_pages"]["predicted"].is_number(), "{row}");
     let without = row["without"].as_object().expect("ablations");
-    let ingredients = ["bandwidth", "branches", "dependences", "fetch", "prefetchers", "units"];
+    let ingredients =
+        ["bandwidth", "branches", "dependences", "fetch", "kernel writes", "prefetchers", "units"];
     assert_eq!(without.keys().collect::<Vec<_>>(), ingredients);
 }
 

@@ -77,7 +77,7 @@ impl Bytes {
     /// Returns the first word, and the last one.
     #[inline(always)]
     fn words(self) -> (u64, u64) {
-        (self.addr >> WORD_SHIFT, self.end() - 1 >> WORD_SHIFT)
+        (self.addr >> WORD_SHIFT, (self.end() - 1) >> WORD_SHIFT)
     }
 
     #[inline(always)]

@@ -10,7 +10,7 @@ use pagewalk_vm::addr::{PAGE_BYTES, VirtRange, Vpn};
 
 use super::context::Context;
 use super::fault::bring;
-use super::writes::write_bytes;
+use super::writes::{are_cached, write_bytes};
 use crate::error::MachineError;
 use crate::metrics::KernelStep;
 
@@ -33,11 +33,10 @@ pub(super) fn kernel_write(cx: &mut Context<'_>, range: VirtRange) -> Result<(),
 
 /// Copies into a part of the page that holds `vpn`.
 fn copy(cx: &mut Context<'_>, vpn: Vpn, to: VirtRange) {
-    let kernel = &cx.state.spec.kernel;
-    if !kernel.writes_are_cached || to.is_empty() {
+    if !are_cached(cx) || to.is_empty() {
         return;
     }
-    let ps = kernel.zero_page_ps * to.bytes() / PAGE_BYTES;
+    let ps = cx.state.spec.kernel.zero_page_ps * to.bytes() / PAGE_BYTES;
     let (page, leaf, _) = cx.entry(vpn);
     let at = leaf.frame.addr().add(to.start.0 - page.addr().0);
     write_bytes(cx, KernelStep::Copy, (at, to.bytes()), ps);

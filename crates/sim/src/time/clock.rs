@@ -114,7 +114,7 @@ pub trait CoreTime {
     fn kernel(&mut self, core: usize, step: KernelStep, ps: u64);
 
     /// Spends the time of a step in which the kernel writes so many bytes from an address on: `ps`, or as long as memory takes to give their
-    /// lines. The pages are in DRAM.
+    /// lines. With DRAM as a cache over flash it is always `ps`.
     fn kernel_write(&mut self, core: usize, step: KernelStep, to: (PhysAddr, u64), ps: u64);
 
     /// Lets the core wait until `until_ps`, for a step.

@@ -73,7 +73,7 @@ pub(super) struct Making {
     pub(super) on_stack: bool,
     /// Whether a vector gets what is loaded.
     pub(super) to_vector: bool,
-    /// How many they are; 0 if that is not known.
+    /// The bytes of the operand; 0 if that is not known.
     pub(super) bytes: u16,
 }
 

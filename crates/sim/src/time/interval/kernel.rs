@@ -12,12 +12,15 @@ impl IntervalClock {
     pub(super) fn written_ps(&mut self, core: usize, (to, bytes): (PhysAddr, u64), now_ps: u64) -> u64 {
         let (first, end) = (to.0 >> LINE_SHIFT, (to.0 + bytes).div_ceil(1 << LINE_SHIFT));
         let Self { memory, cores, .. } = self;
+        if memory.tier().is_some() {
+            // A page that comes from flash wakes the core that asked for it, and no core waits for these stores.
+            return now_ps;
+        }
         let registers = &mut cores[core].registers;
         let mut done_ps = now_ps;
         for line in first..end {
             let at_ps = now_ps.max(registers.next_free_ps());
             let addr = PhysAddr(line << LINE_SHIFT);
-            // A page that is not in DRAM comes when the program uses it.
             let Ok((level, latency_ps)) = memory.access(core, addr, MemoryReference::KernelStore, at_ps)
             else {
                 break;

@@ -16,6 +16,8 @@ enum Form {
     Count(u32),
     /// Whole cycles beyond a hit in the first cache; it may be 0.
     BeyondFirstCache,
+    /// Whole cycles beyond the one of an addition; it may be 0.
+    BeyondAddition,
     /// A time in whole cycles.
     Cycles,
     /// A time in nanoseconds, with one decimal place; it may be 0.
@@ -53,7 +55,7 @@ const fn row(
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     row(Quantity::Cycle,              "core", "frequency", Form::Frequency, "a chain of additions"),
-    row(Quantity::Width,              "core", "width", Form::Count(64), "instructions without an operation, per cycle"),
+    row(Quantity::Width,              "core", "width", Form::Count(64), "instructions of several kinds, per cycle"),
     row(Quantity::Window,             "core", "window", Form::Count(65_536), "instructions between two misses that still overlap"),
     row(Quantity::Outstanding,        "core", "outstanding", Form::Count(4_096), "latency of one chain over the time of a load in 8 to 32 chains"),
     row(Quantity::Misprediction,      "core.dataflow", "misprediction", Form::Count(1_000), "random branches against known ones, less the 3 cycles of a branch"),
@@ -71,14 +73,15 @@ const ROWS: &[Row] = &[
     row(Quantity::ShuffleUnits,       "core.dataflow", "shuffle-units", Form::Count(8), "independent permutations of vectors per cycle"),
     row(Quantity::CrossUnits,         "core.dataflow", "cross-units", Form::Count(8), "copies from a general register to vectors per cycle"),
     row(Quantity::ScaledLoad,         "core.dataflow", "complex-address", Form::BeyondFirstCache, "a chain of loads with a scaled index, less one without"),
-    row(Quantity::Multiplication,     "core.dataflow", "", Form::Cycles, "a chain of multiplications"),
-    row(Quantity::FloatAddition,      "core.dataflow", "", Form::Cycles, "a chain of additions of doubles"),
+    row(Quantity::Foreseen,           "core.dataflow.latencies", "foreseen-forward", Form::BeyondAddition, "a chain of additions to a word that is stored and loaded"),
+    row(Quantity::Multiplication,     "core.dataflow.latencies", "multiply", Form::Count(200), "a chain of multiplications"),
+    row(Quantity::FloatAddition,      "core.dataflow.latencies", "float-add", Form::Count(200), "a chain of additions of doubles"),
     row(Quantity::SecondTlb,          "tlb.l2", "latency", Form::Cycles, "a line of each of 512 pages, beyond as many lines of a huge page"),
     row(Quantity::FirstTlbReach,      "tlb.l2", "", Form::Count(65_536), "pages of 4 KiB that hit in the first TLB"),
     row(Quantity::SecondTlbReach,     "tlb.l2", "", Form::Count(65_536), "pages of 4 KiB that hit in the second TLB"),
     row(Quantity::Walk,               "tlb.l2", "", Form::Cycles, "a walk whose entries are cached, on 4,096 pages"),
     row(Quantity::FirstCache,         "caches.l1", "latency", Form::Cycles, "a chain over half of the cache"),
-    row(Quantity::SecondCache,        "caches.l2", "latency", Form::Cycles, "a chain over half of the cache"),
+    row(Quantity::SecondCache,        "caches.l2", "latency", Form::Cycles, "a chain over four times the first cache, at most half of the second"),
     row(Quantity::ThirdCache,         "caches.l3", "latency", Form::Cycles, "a chain over four times the second cache"),
     row(Quantity::ThirdCacheBytes,    "caches.l3", "size", Form::CacheBytes, "usable now, by chains over 1 to 32 MiB; other processors and guests have the rest"),
     row(Quantity::Dram,               "memory", "latency", Form::Nanoseconds, "a chain over 256 MiB in huge pages"),
@@ -251,6 +254,7 @@ fn text(row: &Row, host: &Host, measured: &Measurements, document: &DocumentMut)
         Form::BeyondFirstCache => {
             format!("{}", (found.round() - measured.value(Quantity::FirstCache)?.round()).clamp(0.0, 100.0))
         }
+        Form::BeyondAddition => format!("{}", (found.round() - 1.0).clamp(0.0, 200.0)),
         Form::Cycles => format!("{} cycles", found.round().max(1.0)),
         Form::Nanoseconds => format!("{found:.1} ns"),
         Form::Frequency => format!("{:.0} MHz", 1e3 / found),
@@ -287,7 +291,7 @@ impl Form {
     fn sample(self, sample: f64) -> String {
         match self {
             Self::Count(_) => format!("{sample:.2}"),
-            Self::Cycles | Self::BeyondFirstCache => format!("{sample:.1} cycles"),
+            Self::Cycles | Self::BeyondFirstCache | Self::BeyondAddition => format!("{sample:.1} cycles"),
             Self::Nanoseconds => format!("{sample:.1} ns"),
             Self::Frequency => format!("a cycle of {sample:.4} ns"),
             Self::CacheBytes => format!("{:.1} MiB", sample / f64::from(1 << 20)),

@@ -32,7 +32,7 @@ fn host(third_ways: &str) -> Host {
 }
 
 /// What a quiet host of the reference machine's kind measures.
-const QUIET: [(Quantity, f64); 36] = [
+const QUIET: [(Quantity, f64); 38] = [
     (Quantity::Cycle, 0.3115),
     (Quantity::Width, 5.83),
     (Quantity::Window, 248.0),
@@ -52,7 +52,9 @@ const QUIET: [(Quantity, f64); 36] = [
     (Quantity::ShuffleUnits, 2.04),
     (Quantity::CrossUnits, 1.02),
     (Quantity::ScaledLoad, 4.95),
+    (Quantity::Foreseen, 1.97),
     (Quantity::Multiplication, 2.95),
+    (Quantity::FloatAddition, 3.02),
     (Quantity::SecondTlb, 6.75),
     (Quantity::FirstTlbReach, 64.0),
     (Quantity::Walk, 84.0),
@@ -93,6 +95,8 @@ fn every_quantity_reaches_the_parameter_that_it_is_for() {
     let dataflow = core.dataflow.as_ref().expect("a core that executes");
     assert_eq!((core.cycle_ps, core.width, core.window, core.outstanding), (312, 6, 248, 19), "{text}");
     assert_eq!(dataflow.misprediction, 16);
+    let latencies = &dataflow.latencies;
+    assert_eq!([latencies.foreseen_forward, latencies.multiply, latencies.float_add], [1, 3, 3]);
     let units = [dataflow.load_units, dataflow.store_units, dataflow.integer_units];
     assert_eq!(units, [3, 2, 4]);
     assert_eq!([dataflow.multiply_units, dataflow.float_units, dataflow.vector_units], [1, 2, 4]);

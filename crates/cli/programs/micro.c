@@ -109,8 +109,11 @@ int main(int argc, char **argv)
       for (uint64_t left = count / 2000; left; left--)
          jumps();
    else if (!strcmp(what, "random"))
-      for (uint64_t i = 0; i < count; i++) {
-         if (bits[i % BITS] & 16)
+      /* New bits each time: some predictors learn 65,536. */
+      for (uint64_t i = 0, word = 0; i < count; i++, word >>= 1) {
+         if (i % 32 == 0)
+            word = next_random(&state);
+         if (word & 1)
             __asm__ volatile("add $1, %0" : "+r"(x));
          __asm__ volatile("");
       }

@@ -99,8 +99,18 @@ fn a_program_of_the_user_is_judged() {
     }
     assert!(row["huge_pages"]["measured"].is_number() && row["huge_pages"]["predicted"].is_number(), "{row}");
     let without = row["without"].as_object().expect("ablations");
-    let ingredients =
-        ["bandwidth", "branches", "dependences", "fetch", "kernel writes", "prefetchers", "units"];
+    let ingredients = [
+        "bandwidth",
+        "branch targets",
+        "branches",
+        "decoders",
+        "dependences",
+        "fetch",
+        "kernel writes",
+        "prefetchers",
+        "replacement",
+        "units",
+    ];
     assert_eq!(without.keys().collect::<Vec<_>>(), ingredients);
 }
 

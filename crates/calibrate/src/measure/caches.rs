@@ -24,13 +24,17 @@ pub(super) fn lines(bytes: usize) -> io::Result<Ring> {
     Ring::new(bytes / LINE_BYTES, IN_LINES, Pages::Huge)
 }
 
-/// The latencies of the caches: chains over half of the first and of the second, and over four times the second.
+/// The latencies of the caches: chains over half of the first, over four times the first but at most half of the second, of which another
+/// thread of the core may use a part, and over four times the second.
 pub(super) fn latencies(lab: &mut Lab<'_>) -> Found {
     let size = |level| lab.caches.iter().find(|cache| cache.level == level).map(|cache| cache.bytes as usize);
     let third = size(3).and(size(2)).map(|bytes| bytes * 4);
     let sizes = [
         (Quantity::FirstCache, size(1).map(|bytes| bytes / 2)),
-        (Quantity::SecondCache, size(2).map(|bytes| bytes / 2)),
+        (
+            Quantity::SecondCache,
+            size(2).map(|bytes| size(1).map_or(bytes / 2, |first| (bytes / 2).min(first * 4))),
+        ),
         (Quantity::ThirdCache, third),
     ];
     let mut each = |(quantity, bytes): (Quantity, Option<usize>)| {

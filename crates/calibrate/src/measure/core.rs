@@ -38,7 +38,7 @@ enum Kind {
 
 #[rustfmt::skip]
 const LOOPS: &[(Quantity, Loop, Kind)] = &[
-    (Quantity::Width,              code::NO_OPERATIONS,     Kind::Rate),
+    (Quantity::Width,              code::MIXED,             Kind::Rate),
     (Quantity::LoadUnits,          code::LOADS,             Kind::Rate),
     (Quantity::StoreUnits,         code::STORES,            Kind::Rate),
     (Quantity::IntegerUnits,       code::INTEGERS,          Kind::Rate),
@@ -53,6 +53,7 @@ const LOOPS: &[(Quantity, Loop, Kind)] = &[
     (Quantity::ShuffleUnits,       code::SHUFFLES,          Kind::Rate),
     (Quantity::CrossUnits,         code::CROSSES,           Kind::Rate),
     (Quantity::ScaledLoad,         code::SCALED_LOADS,      Kind::Latency),
+    (Quantity::Foreseen,           code::FORESEEN,          Kind::Latency),
     (Quantity::Multiplication,     code::MULTIPLICATIONS,   Kind::Latency),
     (Quantity::FloatAddition,      code::FLOAT_ADDITIONS,   Kind::Latency),
 ];

@@ -88,8 +88,9 @@ loops! {
     MULTIPLICATIONS = 2: "imul rax, rax", "imul rax, rax";
     /// Additions of doubles of which each needs the one before.
     FLOAT_ADDITIONS = 2: "addsd xmm0, xmm0", "addsd xmm0, xmm0";
-    /// Instructions without an operation: no unit limits how many are dispatched.
-    NO_OPERATIONS = 4: "nop", "nop", "nop", "nop";
+    /// Instructions of several kinds: no unit limits how many are dispatched. Those without an operation would not do, of which some cores
+    /// join two.
+    MIXED = 6: "add rax, 1", "add rcx, 1", "paddd xmm0, xmm0", "movaps xmm1, xmm2", "mov r8, [rdi]", "mov r9, [rdi + 8]";
     /// Independent additions.
     INTEGERS = 8: "add rax, 1", "add rcx, 1", "add rdx, 1", "add rsi, 1", "add r8, 1", "add r9, 1", "add r10, 1", "add r11, 1";
     /// Independent multiplications.
@@ -125,6 +126,8 @@ loops! {
     BRANCHES = 4: "test rax, rax", "js 2b", "test rcx, rcx", "js 2b", "test rdx, rdx", "js 2b", "test rsi, rsi", "js 2b";
     /// Loads of zeroes of which each is the index of the next, scaled.
     SCALED_LOADS = 2: "mov rax, [rdi + rax * 8]", "mov rax, [rdi + rax * 8]";
+    /// Additions to a word that is stored and loaded again, the loads always from the store before.
+    FORESEEN = 1: "mov [rdi], rax", "mov rax, [rdi]", "add rax, 1";
     /// Independent additions of vectors of integers.
     VECTORS = 8: "paddd xmm0, xmm0", "paddd xmm1, xmm1", "paddd xmm2, xmm2", "paddd xmm3, xmm3", "paddd xmm4, xmm4",
         "paddd xmm5, xmm5", "paddd xmm6, xmm6", "paddd xmm7, xmm7";
@@ -175,7 +178,8 @@ pub(super) fn branches(words: &[u64]) {
 }
 
 /// Follows two chains in turn with so many other instructions after each load, for so many rounds; returns where they end. Both
-/// loads miss at a time if the window reaches from one to the other.
+/// loads miss at a time if the window reaches from one to the other. The others are copies of vector registers: renaming does them, so that
+/// they take a place in the window, and neither a register nor one in a scheduler. Of instructions without an operation some cores join two.
 ///
 /// # Safety
 ///
@@ -183,15 +187,16 @@ pub(super) fn branches(words: &[u64]) {
 #[cfg(target_arch = "x86_64")]
 unsafe fn two_misses<const FILLERS: usize>([mut one, mut two]: [u64; 2], rounds: usize) -> [u64; 2] {
     for _ in 0..rounds {
-        // SAFETY: (1) the caller vouches for both addresses, and for those that are read there; (2) the two registers that change are
+        // SAFETY: (1) the caller vouches for both addresses, and for those that are read there; (2) the registers that change are
         // named; (3) the stack is not used.
         unsafe {
             asm!(
-                "mov {one}, [{one}]", ".rept {fillers}", "nop", ".endr",
-                "mov {two}, [{two}]", ".rept {fillers}", "nop", ".endr",
+                "mov {one}, [{one}]", ".rept {fillers}", "movaps xmm0, xmm1", ".endr",
+                "mov {two}, [{two}]", ".rept {fillers}", "movaps xmm0, xmm1", ".endr",
                 one = inout(reg) one,
                 two = inout(reg) two,
                 fillers = const FILLERS,
+                out("xmm0") _,
                 options(readonly, nostack, preserves_flags),
             );
         }
@@ -234,7 +239,7 @@ mod tests {
         for each in [
             MULTIPLICATIONS,
             FLOAT_ADDITIONS,
-            NO_OPERATIONS,
+            MIXED,
             INTEGERS,
             MULTIPLIERS,
             LOADS,

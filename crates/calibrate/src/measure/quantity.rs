@@ -41,6 +41,8 @@ pub enum Quantity {
     CrossUnits,
     /// Cycles of a load that hits in the first cache, at an address with a scaled index.
     ScaledLoad,
+    /// Cycles of an addition to a word that is stored and loaded, from one to the next.
+    Foreseen,
     /// Cycles from the end of a mispredicted branch to the dispatch of the right way.
     Misprediction,
     /// Cycles of a multiplication.

@@ -29,7 +29,7 @@ use judge::{Class, error, error_of_band, is_of_third_cache};
 use native::Native;
 use predict::{INGREDIENTS, Predicted, machines, predict};
 use programs::{Entry, Folder, Runnable, chosen};
-use quiet::{Best, Watch, best};
+use quiet::{Best, Known, Watch, best};
 use show::{Gain, LeftOut, Row, Times, Validation};
 
 /// The rounds of the calibration that comes first, without `--machine`.
@@ -49,7 +49,7 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Done> {
     ending::watch()?;
     let host = Host::read(Path::new("/"), &Cpuid::read())?;
     let machine = machine(arguments, &host)?;
-    let watch = (!arguments.fixed).then(|| Watch::new(&host, machine.integer_units)).transpose()?;
+    let watch = (!arguments.fixed).then(|| Watch::new(&host, &machine.core)).transpose()?;
     let folder = Folder::new()?;
     let mut left_out = Vec::new();
     let programs = match arguments.command.split_first() {
@@ -119,15 +119,17 @@ struct Machine {
     name: String,
     /// The complete text, as `pagewalk machines show` prints it.
     text: String,
-    /// The additions that a core makes in a cycle, if it executes instructions.
-    integer_units: Option<u32>,
+    core: Known,
 }
 
 impl Machine {
     fn new(text: String) -> anyhow::Result<Self> {
         let spec = spec::parse(&text, "the machine file")?;
-        let integer_units = spec.core.dataflow.map(|core| core.integer_units);
-        Ok(Self { name: spec.name, text, integer_units })
+        let core = Known {
+            integer_units: spec.core.dataflow.map(|core| core.integer_units),
+            third_cache_ns: spec.hierarchy.caches.get(2).map(|cache| cache.latency_ps as f64 / 1e3),
+        };
+        Ok(Self { name: spec.name, text, core })
     }
 }
 

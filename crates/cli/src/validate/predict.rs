@@ -7,7 +7,7 @@ use pagewalk_sim::metrics::names::{fault, time};
 use pagewalk_sim::metrics::{Name, RunResult};
 use pagewalk_sim::run::{RunOptions, run as run_machines};
 use pagewalk_sim::spec::MachineSpec;
-use pagewalk_sim::spec::settings::DataflowSpec;
+use pagewalk_sim::spec::settings::{DataflowSpec, Replacement};
 use pagewalk_trace::Source;
 
 use super::programs::Runnable;
@@ -29,6 +29,13 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
         name: "branches",
         switch_off: |machine| of_core(machine, |core| core.are_branches_predicted = false),
     },
+    Ingredient { name: "branch targets", switch_off: |machine| of_core(machine, |core| core.targets = None) },
+    Ingredient {
+        name: "decoders",
+        switch_off: |machine| {
+            machine.translation.fetch.iter_mut().for_each(|fetch| fetch.decoded = None);
+        },
+    },
     Ingredient {
         name: "units",
         switch_off: |machine| of_core(machine, |core| core.are_units_limited = false),
@@ -37,6 +44,12 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
         name: "prefetchers",
         switch_off: |machine| {
             machine.hierarchy.caches.iter_mut().for_each(|cache| cache.prefetch = None);
+        },
+    },
+    Ingredient {
+        name: "replacement",
+        switch_off: |machine| {
+            machine.hierarchy.caches.iter_mut().for_each(|cache| cache.replacement = Replacement::Lru);
         },
     },
     Ingredient { name: "bandwidth", switch_off: |machine| machine.hierarchy.memory.line_ps = None },

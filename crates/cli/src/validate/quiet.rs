@@ -26,6 +26,14 @@ pub(super) struct Watch {
     integer_units: Option<u32>,
 }
 
+/// What a machine file says of the core that is looked at.
+pub(super) struct Known {
+    /// The additions that the core makes in a cycle, if it executes instructions.
+    pub(super) integer_units: Option<u32>,
+    /// The nanoseconds of a hit in the third cache, if it has one.
+    pub(super) third_cache_ns: Option<f64>,
+}
+
 /// The best run of several: the shortest of those that count, or of all if none does.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Best {
@@ -38,9 +46,10 @@ pub(super) struct Best {
 
 impl Watch {
     /// Watches this computer, which describes itself as `host`.
-    pub(super) fn new(host: &Host, integer_units: Option<u32>) -> anyhow::Result<Self> {
-        let prober = Prober::new(host).context("cannot get memory to look at the third cache")?;
-        Ok(Self { prober, integer_units })
+    pub(super) fn new(host: &Host, core: &Known) -> anyhow::Result<Self> {
+        let prober =
+            Prober::new(host, core.third_cache_ns).context("cannot get memory to look at the third cache")?;
+        Ok(Self { prober, integer_units: core.integer_units })
     }
 
     /// Returns why a run between two looks does not count, if it does not.

@@ -223,7 +223,8 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
                 Err(stopped) => return self.stop(stopped),
             },
         };
-        Ok(self.clock.data(self.core, PhysAddr(frame.addr().0 | addr.0 & 0xfff), write))
+        let physical = PhysAddr(frame.addr().0 | addr.0 & 0xfff);
+        Ok(self.clock.data(self.core, (addr, physical), write))
     }
 
     /// Translates an address: by the TLB, on a miss by the walker over the page table, on a fault by the kernel and another walk.

@@ -19,8 +19,7 @@ use crate::kernel::Kernel;
 use crate::metrics::Phases;
 use crate::mmu::{Below, Core, MOST_CLASSES, Mmu, Prefetching};
 use crate::spec::settings::{
-    Assembly, BuildRequest, FetchSpec, MachineSpec, Replacement, TableKind, TlbArraySpec, TlbLevelSpec,
-    WalkCacheSpec,
+    Assembly, BuildRequest, FetchSpec, MachineSpec, TableKind, TlbArraySpec, TlbLevelSpec, WalkCacheSpec,
 };
 use crate::time::{Clock, IntervalClock, NoClock};
 
@@ -145,13 +144,7 @@ fn tlb(level: &TlbLevelSpec, seed: u64) -> Tlb {
 }
 
 fn tlb_array(spec: &TlbArraySpec, seed: u64) -> TlbStorage {
-    let replacement = match spec.replacement {
-        Replacement::Lru => sets::Replacement::Lru,
-        Replacement::Fifo => sets::Replacement::Fifo,
-        Replacement::TreePlru => sets::Replacement::TreePlru,
-        Replacement::Nru => sets::Replacement::Nru,
-        Replacement::Random => sets::Replacement::Random { seed },
-    };
+    let replacement = spec.replacement.with_seed(seed);
     let shape =
         sets::ArrayShape { entries: spec.entries, ways: spec.ways, replacement, indexing: spec.indexing };
     spec.kind.build(&shape).expect("the machine file was checked")

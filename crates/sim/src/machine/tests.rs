@@ -37,6 +37,7 @@ mod fetch;
 mod finer;
 mod first_stores;
 mod fork;
+mod front;
 mod given;
 mod granule;
 mod guest;

@@ -68,11 +68,83 @@ section! {
         float_multiply_units: u32 = "float-multiply-units" integer(1, 8) or "2", "of these, multiplications of floating-point numbers";
         shuffle_units: u32 = "shuffle-units" integer(1, 8) or "2", "of these, permutations, shifts, conversions, and multiplications of integers";
         cross_units: u32 = "cross-units" integer(1, 8) or "1", "of these, transfers between vectors and general registers or flags";
+        latencies: LatenciesSpec = "latencies" within(LatenciesSpec), "cycles of operations";
+        targets: Option<TargetsSpec> = "targets" part(TargetsSpec), "the branch target buffer; without it, the core knows where all branches are";
     }
 }
 
-/// The window holds a cycle's instructions.
+section! {
+    /// The cycles of operations, from the operands to the result; an interval is how long one keeps its unit from the next. Operations that
+    /// are not here take one cycle.
+    pub struct LatenciesSpec {
+        three_part_address: u32 = "three-part-address" integer(1, 200) or "2", "an address of a base, an index and a displacement that is computed (`lea`)";
+        multiply: u32 = "multiply" integer(1, 200) or "3", "multiplication of general registers";
+        divide: u32 = "divide" integer(1, 200) or "9", "division of general registers of 32 bits or fewer";
+        divide_interval: u32 = "divide-interval" integer(1, 200) or "6", "interval of such divisions";
+        long_divide: u32 = "long-divide" integer(1, 200) or "9", "division of general registers of 64 bits";
+        long_divide_interval: u32 = "long-divide-interval" integer(1, 200) or "7", "interval of such divisions";
+        float_add: u32 = "float-add" integer(1, 200) or "3", "addition of floating-point numbers";
+        float_compare: u32 = "float-compare" integer(1, 200) or "1", "comparison of floating-point numbers";
+        float_multiply: u32 = "float-multiply" integer(1, 200) or "3", "multiplication of floating-point numbers";
+        fused_multiply_add: u32 = "fused-multiply-add" integer(1, 200) or "4", "multiplication and addition of floating-point numbers in one operation";
+        float_divide: u32 = "float-divide" integer(1, 200) or "13", "division of floating-point numbers";
+        float_divide_interval: u32 = "float-divide-interval" integer(1, 200) or "4", "interval of such divisions";
+        square_root: u32 = "square-root" integer(1, 200) or "20", "square root of floating-point numbers";
+        square_root_interval: u32 = "square-root-interval" integer(1, 200) or "9", "interval of square roots";
+        convert: u32 = "convert" integer(1, 200) or "3", "conversion of a vector between number formats";
+        vector_multiply: u32 = "vector-multiply" integer(1, 200) or "3", "multiplication of integers in vectors";
+        cross: u32 = "cross" integer(1, 200) or "3", "transfer between vectors and general registers";
+        cross_convert: u32 = "cross-convert" integer(1, 200) or "6", "conversion between a number in a general register and one in a vector";
+        crypto: u32 = "crypto" integer(1, 200) or "4", "step of a cipher or of a hash";
+        atomic_interval: u32 = "atomic-interval" integer(1, 200) or "8", "interval of atomic operations";
+        foreseen_forward: u32 = "foreseen-forward" integer(0, 200) or "0", "a store's data to a load of which the core foresees that it gets it";
+        forward: u32 = "forward" integer(0, 200) or "6", "a store's data to any other load of all or some of its bytes";
+        vector_forward: u32 = "vector-forward" integer(0, 200) or "8", "a store's data to a load of a vector";
+        barrier: u32 = "barrier" integer(1, 1_000) or "20", "barrier, pause, or flush of a cache line";
+    }
+}
+
+/// The branches of a line that share an entry of the branch target buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pairs {
+    /// Two branches of any kind.
+    Any,
+    /// A conditional one and any that comes to be known behind it.
+    BehindConditional,
+    /// None: each has its own.
+    None,
+}
+
+static PAIRS: Words<Pairs> = Words(&[
+    ("any", Pairs::Any, "any two"),
+    ("behind-conditional", Pairs::BehindConditional, "a conditional one and another that is known later"),
+    ("none", Pairs::None, "each has an entry"),
+]);
+
+section! {
+    /// The branch target buffer of a core, which knows the branches that were taken.
+    pub struct TargetsSpec {
+        entries: u32 = "entries" integer(1, 1_048_576) or "1024", "entries, of lines of 64 bytes; entries / ways is a power of two";
+        ways: u32 = "ways" integer(1, MAX_WAYS) or "4", "ways of a set";
+        pairs: Pairs = "pairs" word(&PAIRS) or "\"any\"", "the branches of a line that share an entry, at both levels";
+        unknown: u32 = "unknown" integer(0, 1_000) or "14",
+            "cycles in which nothing is fetched behind a jump, a call or a return that it does not know; other branches that are taken are mispredicted then";
+        far: Option<FarTargetsSpec> = "far" part(FarTargetsSpec), "a second level";
+    }
+}
+
+section! {
+    /// The second level of a branch target buffer.
+    pub struct FarTargetsSpec {
+        entries: u32 = "entries" integer(1, 1_048_576) or "6656", "entries; entries / ways is a power of two";
+        ways: u32 = "ways" integer(1, MAX_WAYS) or "13", "ways of a set";
+        latency: u32 = "latency" integer(0, 1_000) or "2", "cycles in which nothing is fetched behind a branch that the first level does not know";
+    }
+}
+
+/// The window holds a cycle's instructions, and tables of branches are whole.
 pub(super) fn check_core(table: &Table, resolver: &mut Resolver<'_>) -> Option<()> {
+    check_targets(table, resolver);
     let (width, window) = (table.integer("width")?, table.integer("window")?);
     if window < width {
         let message = format!("core: a window of {window} is smaller than the width of {width}");
@@ -80,6 +152,19 @@ pub(super) fn check_core(table: &Table, resolver: &mut Resolver<'_>) -> Option<(
         let at = table.leaf(if is_default { "width" } else { "window" })?;
         let help = "the window holds at least one cycle's instructions";
         resolver.errors.push(Diagnostic::new(&at.origin, message).help(help));
+    }
+    Some(())
+}
+
+fn check_targets(core: &Table, resolver: &mut Resolver<'_>) -> Option<()> {
+    let targets = core.section("dataflow")??.section("targets")??;
+    for (name, table) in [("targets", Some(targets)), ("targets.far", targets.section("far")?)] {
+        let Some(table) = table else { continue };
+        let (entries, ways) = (table.integer("entries")?.into(), table.integer("ways")?.into());
+        if let Err(Misfit { message, help }) = check_ways(entries, ways, Sets::PowerOfTwo) {
+            let message = format!("core.dataflow.{name}: {message}");
+            resolver.refuse::<()>(message, help, table, &["entries", "ways"]);
+        }
     }
     Some(())
 }

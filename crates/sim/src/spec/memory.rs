@@ -7,11 +7,21 @@ use super::key::{MAX_WAYS, Shape};
 use super::persistent;
 use super::prefetch::PrefetchSpec;
 use super::resolver::Levels;
-use super::section::{MILLISECOND_PS, Resolver, Table, section};
+use super::section::{MILLISECOND_PS, Resolver, Table, Words, section};
+use super::tlb::Replacement;
 use super::tree::Leaf;
 
 /// The largest cache: its lines of 64 bytes are counted in 32 bits.
 const MOST_CACHE_BYTES: u64 = 128 << 30;
+
+static REPLACEMENTS: Words<Replacement> = Words(&[
+    ("lru", Replacement::Lru, "the least recently used"),
+    (
+        "dynamic",
+        Replacement::Dynamic,
+        "the same, or the one that came last, but for one in 32, by what misses less in a few sets; at most 16 ways",
+    ),
+]);
 
 section! {
     /// The settings of one cache level.
@@ -19,6 +29,7 @@ section! {
         bytes: u64 = "size" bytes(64, MOST_CACHE_BYTES), "capacity; size / (64 B * ways) is a whole number of sets";
         ways: u32 = "ways" integer(1, MAX_WAYS), "ways of a set";
         latency_ps: u64 = "latency" time(MILLISECOND_PS), "load-to-use time of a hit, from the core; grows with the level";
+        replacement: Replacement = "replacement" word(&REPLACEMENTS) or "\"lru\"", "the line of a set that is evicted";
         prefetch: Option<PrefetchSpec> = "prefetch" part(PrefetchSpec),
             "prefetchers, which bring lines into this level (with `core.dataflow`, where the source says which blocks are executed)";
     }
@@ -49,6 +60,10 @@ pub(super) fn caches(levels: Levels<'_>, resolver: &mut Resolver<'_>) -> Option<
 fn cache(name: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<CacheSpec> {
     if let Err(Misfit { message, help }) = check_cache(table.bytes("size")?, table.integer("ways")?.into()) {
         return resolver.refuse(format!("cache `{name}`: {message}"), help, table, &["size", "ways"]);
+    }
+    if REPLACEMENTS.value(table, "replacement")? == Replacement::Dynamic && table.integer("ways")? > 16 {
+        let message = format!("cache `{name}`: dynamic replacement in more than 16 ways");
+        return resolver.refuse(message, "write \"lru\", or fewer ways", table, &["replacement", "ways"]);
     }
     CacheSpec::resolve(table, resolver)
 }

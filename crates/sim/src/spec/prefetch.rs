@@ -7,7 +7,7 @@ section! {
     pub struct PrefetchSpec {
         next_line: Option<NextLineSpec> = "next-line" part(NextLineSpec), "the lines behind each one that is used";
         stride: Option<StrideSpec> = "stride" part(StrideSpec), "the lines that an instruction loads next if it goes on in equal steps";
-        stream: Option<StreamSpec> = "stream" part(StreamSpec), "the lines ahead of misses that go up or down in a page of 4 KiB";
+        stream: Option<StreamSpec> = "stream" part(StreamSpec), "the lines ahead of accesses that go up or down from line to line, beyond pages";
     }
 }
 
@@ -27,9 +27,9 @@ section! {
 }
 
 section! {
-    /// The keys of a stream prefetcher, which knows the directions of pages.
+    /// The keys of a stream prefetcher, which knows the directions of pages, by virtual address.
     pub struct StreamSpec {
-        pages: u32 = "pages" integer(1, 1_024) or "32", "pages that are remembered; the oldest leaves";
-        distance: u32 = "distance" integer(1, 63) or "16", "lines ahead of the last miss, at most";
+        pages: u32 = "pages" integer(1, 1_024) or "32", "pages that are remembered; rounded up to a power of two";
+        distance: u32 = "distance" integer(1, 63) or "32", "lines ahead of the last access, at most; two for each that follows another";
     }
 }

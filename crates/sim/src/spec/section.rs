@@ -108,6 +108,9 @@ macro_rules! row {
     ($key:literal part($section:ty) [] $meaning:literal) => {
         $crate::spec::section::row!(@ $key Table(<$section>::KEYS), Optional, $meaning)
     };
+    ($key:literal within($section:ty) [] $meaning:literal) => {
+        $crate::spec::section::row!(@ $key Table(<$section>::KEYS), Always, $meaning)
+    };
     ($key:literal always($keys:expr) [] $meaning:literal) => { $crate::spec::section::row!(@ $key Table($keys), Always, $meaning) };
     ($key:literal optional($keys:expr) [] $meaning:literal) => { $crate::spec::section::row!(@ $key Table($keys), Optional, $meaning) };
     ($key:literal one_of($common:expr, $variants:expr) [$default:literal] $meaning:literal) => {
@@ -218,6 +221,9 @@ macro_rules! read {
             Some(Some(own)) => <$section>::resolve(own, $resolver).map(Some),
             other => other.map(|_| None),
         }
+    };
+    (within($section:ty) $table:ident $key:literal $resolver:ident) => {
+        $table.table($key).and_then(|own| <$section>::resolve(own, $resolver))
     };
     (fixed($value:expr) $table:ident $key:literal $resolver:ident) => {
         Some($value)

@@ -7,10 +7,13 @@ use pagewalk_trace::SourceInfo;
 use pagewalk_vm::addr::Granule;
 
 pub use super::accelerator::{AcceleratorDaemonSpec, AcceleratorSpec};
-pub use super::core::{CoreSpec, DataflowSpec, WalkCacheShape, WalkCacheSpec, WalkerSpec};
+pub use super::core::{
+    CoreSpec, DataflowSpec, FarTargetsSpec, LatenciesSpec, Pairs, TargetsSpec, WalkCacheShape, WalkCacheSpec,
+    WalkerSpec,
+};
 use super::design::from_settings;
 pub use super::design::{Design, Settings};
-pub use super::fetch::{FetchSpec, InstructionCacheSpec};
+pub use super::fetch::{DecodedSpec, FetchSpec, InstructionCacheSpec};
 pub use super::flash::{CollectionHolds, Distribution, FlashSpec, FlashTimes, GarbageSpec};
 pub use super::frames::{BuddySpec, FrameDesign, FrameKind, HashKind, IcebergSpec};
 pub use super::host::HostSpec;

@@ -18,7 +18,7 @@ use super::reference::MemoryReference;
 use super::tiered::{Requester, TieredMemory};
 use crate::metrics::Rows;
 use crate::metrics::names::{cache, memory};
-use crate::spec::settings::{CacheSpec, MachineSpec, MemorySpec};
+use crate::spec::settings::{CacheSpec, MachineSpec, MemorySpec, Replacement};
 
 /// log2 of the line size in bytes.
 pub(super) const LINE_SHIFT: u32 = 6;
@@ -49,16 +49,18 @@ pub struct CacheCounts {
 }
 
 /// Returns the empty lines of a cache of so many bytes; physical addresses end at `end`.
-pub(super) fn lines(bytes: u64, ways: u32, end: PhysAddr) -> LineArray {
+pub(super) fn lines(bytes: u64, ways: u32, replacement: Replacement, end: PhysAddr) -> LineArray {
     let lines = u32::try_from(bytes >> LINE_SHIFT).expect("the machine file was checked");
     let line_bits = end.0.next_power_of_two().trailing_zeros() - LINE_SHIFT;
-    LineArray::new(lines, ways, line_bits).expect("the machine file was checked")
+    // Nothing that a machine file allows for caches is drawn by chance.
+    LineArray::with_replacement(lines, ways, line_bits, replacement.with_seed(0))
+        .expect("the machine file was checked")
 }
 
 impl Cache {
     fn new(spec: &CacheSpec, end: PhysAddr) -> Self {
         Self {
-            lines: lines(spec.bytes, spec.ways, end),
+            lines: lines(spec.bytes, spec.ways, spec.replacement, end),
             latency_ps: spec.latency_ps,
             counts: CacheCounts::default(),
         }
@@ -418,6 +420,11 @@ impl MemoryHierarchy {
     /// Returns the number of cache levels.
     pub fn levels(&self) -> usize {
         self.private[0].len() + usize::from(self.shared.is_some())
+    }
+
+    /// Returns the latency of memory that hands over nothing else.
+    pub(super) fn memory_latency_ps(&self) -> u64 {
+        self.memory_latency_ps
     }
 
     /// Returns whether memory says how long it hands over other lines before the one that was asked for.

@@ -1,7 +1,7 @@
 //! The interface of time, as a machine uses it.
 
 use pagewalk_trace::{BlockId, Code};
-use pagewalk_vm::addr::PhysAddr;
+use pagewalk_vm::addr::{PhysAddr, VirtAddr};
 use pagewalk_vm::table::WalkRead;
 use pagewalk_vm::tier::FlashPage;
 
@@ -107,8 +107,8 @@ pub trait CoreTime {
     /// done so far, and the access does not wait. Every entry is in DRAM.
     fn walk_beside(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, begins: WalkBegin);
 
-    /// Sends the access to its physical address; it may find that its page is not in DRAM.
-    fn data(&mut self, core: usize, addr: PhysAddr, write: bool) -> Option<Missed>;
+    /// Sends the access to a virtual address, which has been translated, to the physical one; it may find that its page is not in DRAM.
+    fn data(&mut self, core: usize, addr: (VirtAddr, PhysAddr), write: bool) -> Option<Missed>;
 
     /// Spends the time of the kernel, or of hardware in its place, for a step; everything before it has finished.
     fn kernel(&mut self, core: usize, step: KernelStep, ps: u64);

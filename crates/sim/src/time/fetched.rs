@@ -7,7 +7,7 @@ use super::cache::{LINE_SHIFT, MemoryHierarchy, lines};
 use super::reference::MemoryReference;
 use crate::metrics::Rows;
 use crate::metrics::names::fetch;
-use crate::spec::settings::MachineSpec;
+use crate::spec::settings::{MachineSpec, Replacement};
 
 /// A core's first cache for instructions, with its counts.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ impl MemoryHierarchy {
     /// Lets the machine's cores fetch instructions through caches of their own, if it has them; physical addresses end at `end`.
     pub(super) fn fetch_instructions(&mut self, spec: &MachineSpec, end: PhysAddr) {
         let Some(fetch) = &spec.translation.fetch else { return };
-        let lines = lines(fetch.cache.bytes, fetch.cache.ways, end);
+        let lines = lines(fetch.cache.bytes, fetch.cache.ways, Replacement::Lru, end);
         let cache = InstructionCache { lines, misses: 0, memory_reads: 0 };
         self.instructions = vec![cache; spec.core.count as usize];
     }

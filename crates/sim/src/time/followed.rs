@@ -38,6 +38,8 @@ struct Core {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) instruction: u64,
+    /// The page of the virtual address, in 4 KiB.
+    pub(super) page: u64,
     pub(super) addr: PhysAddr,
     pub(super) at_ps: u64,
     pub(super) level: usize,
@@ -105,35 +107,51 @@ impl MemoryHierarchy {
         let mut latency_ps = found.latency_ps;
         let Some(followed) = &mut self.followed else { return (latency_ps, queued_ps) };
         let arrivals = &mut followed.cores[core].arrivals;
-        if let Some(arrives_ps) = arrivals.of(line).filter(|_| found.level < levels) {
+        let is_under_way = arrivals.of(line).filter(|_| found.level < levels);
+        if let Some(arrives_ps) = is_under_way {
             latency_ps = latency_ps.max(arrives_ps.saturating_sub(found.at_ps));
-        } else if found.level > 0 {
-            arrivals.note(line, found.at_ps + latency_ps);
         }
-        (0..levels.min(found.level + 1)).for_each(|level| self.let_hear(core, found, level));
-        (latency_ps, queued_ps)
+        let nearest_ps = self.nearest_latency_ps();
+        for level in 0..levels.min(found.level + 1) {
+            if let Some(asked_ps) = self.let_hear(core, found, level) {
+                // It was asked for when its page had not been reached yet.
+                latency_ps =
+                    latency_ps.min((asked_ps + latency_ps).saturating_sub(found.at_ps).max(nearest_ps));
+            }
+        }
+        if found.level > 0
+            && is_under_way.is_none()
+            && let Some(followed) = &mut self.followed
+        {
+            followed.cores[core].arrivals.note(line, found.at_ps + latency_ps);
+        }
+        (latency_ps, queued_ps.min(latency_ps))
     }
 
-    /// Lets the prefetchers of a level that an access reached hear of it.
+    /// Lets the prefetchers of a level that an access reached hear of it; returns when they asked for its line, if that was earlier.
     #[inline(always)]
-    fn let_hear(&mut self, core: usize, found: &Found, level: usize) {
-        let Some(followed) = &mut self.followed else { return };
-        let Some(Some(prefetchers)) = followed.cores[core].prefetchers.get_mut(level) else { return };
+    fn let_hear(&mut self, core: usize, found: &Found, level: usize) -> Option<u64> {
+        let followed = self.followed.as_mut()?;
+        let prefetchers = followed.cores[core].prefetchers.get_mut(level)?.as_mut()?;
         let mut wanted = Wanted::new();
-        prefetchers.hear(&Heard { instruction: found.instruction, line: found.line() }, &mut wanted);
+        let &Found { instruction, page, at_ps, .. } = found;
+        let asked_ps = prefetchers.hear(&Heard { instruction, page, line: found.line(), at_ps }, &mut wanted);
         if !wanted.is_empty() {
-            self.prefetch_all(core, &wanted, level, found.at_ps);
+            self.prefetch_all(core, &wanted, level, at_ps);
         }
+        asked_ps
     }
 
     #[inline(never)]
-    fn prefetch_all(&mut self, core: usize, wanted: &Wanted, into: usize, at_ps: u64) {
-        wanted.iter().for_each(|&line| self.prefetch(core, line, into, at_ps));
+    fn prefetch_all(&mut self, core: usize, wanted: &Wanted, into: usize, now_ps: u64) {
+        wanted.iter().for_each(|&(line, at_ps)| self.prefetch(core, line, into, (at_ps, now_ps)));
     }
 
-    /// Brings a line into a level from below, unless it is there, or too much is under way.
-    fn prefetch(&mut self, core: usize, line: u64, into: usize, at_ps: u64) {
-        let is_free = |own: &Followed| own.cores[core].under_way.next_free_ps() <= at_ps;
+    /// Brings a line into a level from below, as of a time, unless it is there. If too much is under way, it is asked for later; not at all, if
+    /// that is later than what is under way has to wait for memory.
+    fn prefetch(&mut self, core: usize, line: u64, into: usize, (at_ps, now_ps): (u64, u64)) {
+        let latest_ps = now_ps + self.memory_latency_ps();
+        let is_free = |own: &Followed| own.cores[core].under_way.next_free_ps() <= latest_ps;
         if !self.followed.as_deref().is_some_and(is_free) || self.holds(core, line, into) {
             return;
         }
@@ -143,20 +161,22 @@ impl MemoryHierarchy {
             // A page that comes from flash wakes the core that asked for it, and no core waits for a prefetch.
             return;
         }
+        let starts_ps = |own: &Followed| own.cores[core].under_way.next_free_ps().max(at_ps);
+        let asked_ps = self.followed.as_deref().map_or(at_ps, starts_ps);
         let latency_ps = match from < levels {
             true => self.hit_latency_ps(core, line, from),
             false => {
                 let addr = PhysAddr(line << LINE_SHIFT);
-                let Ok(latency_ps) = self.below(core, addr, MemoryReference::Load, at_ps) else { return };
+                let Ok(latency_ps) = self.below(core, addr, MemoryReference::Load, asked_ps) else { return };
                 latency_ps
             }
         };
-        self.fill(core, line, into, from, false, at_ps);
+        self.fill(core, line, into, from, false, asked_ps);
         let Some(followed) = &mut self.followed else { return };
         let Followed { cores, prefetched, memory_prefetch_reads, .. } = &mut **followed;
         *memory_prefetch_reads += u64::from(from == levels);
-        cores[core].under_way.take(at_ps, |start_ps| start_ps + latency_ps);
-        cores[core].arrivals.note(line, at_ps + latency_ps);
+        cores[core].under_way.take(asked_ps, |start_ps| start_ps + latency_ps);
+        cores[core].arrivals.note(line, asked_ps + latency_ps);
         if let Some(prefetched) = prefetched {
             prefetched[into] += 1;
         }

@@ -1,7 +1,7 @@
 //! A clock for runs without time.
 
 use pagewalk_trace::{BlockId, Code};
-use pagewalk_vm::addr::PhysAddr;
+use pagewalk_vm::addr::{PhysAddr, VirtAddr};
 use pagewalk_vm::table::WalkRead;
 use pagewalk_vm::tier::FlashPage;
 
@@ -61,7 +61,7 @@ impl CoreTime for NoClock {
     #[inline(always)]
     fn walk_beside(&mut self, _: usize, _: impl Iterator<Item = WalkRead>, _: WalkBegin) {}
     #[inline(always)]
-    fn data(&mut self, _: usize, _: PhysAddr, _: bool) -> Option<Missed> {
+    fn data(&mut self, _: usize, _: (VirtAddr, PhysAddr), _: bool) -> Option<Missed> {
         None
     }
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! The interval model against its own equations, at the tick.
 
-use pagewalk_vm::addr::{Granule, PhysAddr};
+use pagewalk_vm::addr::{Granule, PhysAddr, VirtAddr};
 use pagewalk_vm::table::cuckoo::Policy;
 use pagewalk_vm::table::hashed::HashedDesign;
 use pagewalk_vm::table::{Waits, WalkRead};
@@ -9,7 +9,7 @@ use super::{Clock, CoreTime, IntervalClock, WalkBegin};
 use crate::metrics::Rows;
 use crate::metrics::names::time as names;
 use crate::spec;
-use crate::spec::settings::{CacheSpec, MachineSpec, TableKind, WalkerSpec};
+use crate::spec::settings::{CacheSpec, MachineSpec, Replacement, TableKind, WalkerSpec};
 use crate::spec::table::{HashedSpec, RadixSpec};
 
 const CYCLE: u64 = 500;
@@ -25,8 +25,8 @@ fn machine() -> MachineSpec {
     spec.core.window = 10;
     spec.core.outstanding = 2;
     spec.hierarchy.caches = vec![
-        CacheSpec { bytes: 64 * 64, ways: 1, latency_ps: L1, prefetch: None },
-        CacheSpec { bytes: 1 << 20, ways: 16, latency_ps: L2, prefetch: None },
+        CacheSpec { bytes: 64 * 64, ways: 1, latency_ps: L1, replacement: Replacement::Lru, prefetch: None },
+        CacheSpec { bytes: 1 << 20, ways: 16, latency_ps: L2, replacement: Replacement::Lru, prefetch: None },
     ];
     spec.hierarchy.memory.latency_ps = DRAM;
     spec.translation.walker.enters = 1;
@@ -39,7 +39,7 @@ fn time(lines: &[(u64, bool)], instructions_each: u64) -> (u64, u64, u64) {
     clock.segment(0, Some(instructions_each * lines.len() as u64), lines.len() as u64);
     for &(line, write) in lines {
         clock.begin(0);
-        clock.data(0, PhysAddr(line * 64), write);
+        clock.data(0, (VirtAddr(0), PhysAddr(line * 64)), write);
     }
     let mut rows = Rows::default();
     clock.rows(&mut rows);
@@ -103,7 +103,7 @@ fn walked_on(reads: &[(u64, Waits)], second: &[(u64, Waits)], table: TableKind) 
     let mut clock = clock_of(&spec);
     clock.segment(0, Some(1), 1);
     // The last line is in the second level already.
-    clock.data(0, PhysAddr(9 * 64), true);
+    clock.data(0, (VirtAddr(0), PhysAddr(9 * 64)), true);
     let tlb = spec.translation.tlb.last().expect("a TLB").latency_ps;
     clock.begin(0);
     let read = |&(line, waits): &(u64, Waits)| WalkRead { addr: PhysAddr(line * 64), level: 0, waits };
@@ -111,7 +111,7 @@ fn walked_on(reads: &[(u64, Waits)], second: &[(u64, Waits)], table: TableKind) 
     if !second.is_empty() {
         clock.walk(0, second.iter().map(read), WalkBegin::Continued);
     }
-    clock.data(0, PhysAddr(9 * 64), false);
+    clock.data(0, (VirtAddr(0), PhysAddr(9 * 64)), false);
     clock.settle();
     let mut rows = Rows::default();
     clock.rows(&mut rows);
@@ -166,7 +166,7 @@ fn a_second_table_in_the_background_follows_the_first() {
     clock.walk_beside(0, read(2), WalkBegin::Continued);
     // The access's own walk finds both walkers busy, one of them until the first walk has ended.
     clock.walk(0, read(3), WalkBegin::Continued);
-    clock.data(0, PhysAddr(1 << 20), true);
+    clock.data(0, (VirtAddr(0), PhysAddr(1 << 20)), true);
     clock.settle();
     let mut rows = Rows::default();
     clock.rows(&mut rows);

@@ -1,4 +1,4 @@
-//! The tags of a write-back data cache: lines with a dirty bit, LRU.
+//! The tags of a write-back data cache: lines with a dirty bit.
 
 use super::ranked::{IDENTITY, MOST_WAYS, RankedRows, Row, Shape};
 use super::{
@@ -11,7 +11,7 @@ use crate::simd::{equal_16, equal_32};
 /// A line is the address divided by the line size; its set is that number modulo the number of sets. What a look-up needs of a
 /// usual cache stands in one or two cache lines of the host, because the set is known and the rest of a line's number is
 /// short: 16 bits for a large last-level cache, 32 bits for any other. Wider caches or numbers take a [`SetArray`], and so
-/// do caches whose number of sets is not a power of two.
+/// do caches whose number of sets is not a power of two, or which have another replacement.
 #[derive(Clone, Debug)]
 pub struct LineArray {
     layout: Layout,
@@ -43,13 +43,28 @@ pub struct Victim {
 }
 
 impl LineArray {
-    /// Creates an empty cache of `lines` lines, whose numbers are all below `1 << line_bits`.
+    /// Creates an empty cache of `lines` lines, whose numbers are all below `1 << line_bits`, and of which the least recently used one of a
+    /// set leaves.
     ///
     /// # Errors
     ///
     /// [`ShapeError`] if the shape is impossible.
     pub fn new(lines: u32, ways: u32, line_bits: u32) -> Result<Self, ShapeError> {
-        let (replacement, indexing) = (Replacement::Lru, Indexing::Modulo);
+        Self::with_replacement(lines, ways, line_bits, Replacement::Lru)
+    }
+
+    /// Creates an empty cache as [`new`](Self::new) does, with a choice of the line that leaves.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`] if the shape is impossible.
+    pub fn with_replacement(
+        lines: u32,
+        ways: u32,
+        line_bits: u32,
+        replacement: Replacement,
+    ) -> Result<Self, ShapeError> {
+        let indexing = Indexing::Modulo;
         // Also checks the shape.
         let any = match (ArrayShape { entries: lines, ways, replacement, indexing }).array()? {
             ShapedArray::LowBits(any) => any,
@@ -59,9 +74,10 @@ impl LineArray {
         };
         let set_mask = any.sets() - 1;
         let tag_bits = line_bits.saturating_sub(any.sets().trailing_zeros());
+        let fits_row = ways <= MOST_WAYS && matches!(replacement, Replacement::Lru | Replacement::Dynamic);
         let layout = match tag_bits {
-            0..=16 if ways <= MOST_WAYS => Layout::Short(RankedRows::new(lines, ways, true)),
-            17..=32 if ways <= MOST_WAYS => Layout::Long(RankedRows::new(lines, ways, true)),
+            0..=16 if fits_row => Layout::Short(rows(lines, ways, replacement)),
+            17..=32 if fits_row => Layout::Long(rows(lines, ways, replacement)),
             _ => Layout::Wide(Slots::new(any)),
         };
         Ok(Self { layout, set_mask })
@@ -140,6 +156,11 @@ impl LineArray {
             Layout::Short(_) | Layout::Long(_) => unreachable!("rows"),
         }
     }
+}
+
+fn rows<T: Tag>(lines: u32, ways: u32, replacement: Replacement) -> RankedRows<TagRow<T>> {
+    let rows = RankedRows::new(lines, ways, true);
+    if replacement == Replacement::Dynamic { rows.with_dueling() } else { rows }
 }
 
 impl<C: SetChoice> Slots<C> {

@@ -39,6 +39,9 @@ pub const KEY_BITS: u32 = 56;
 pub enum Replacement {
     /// True least recently used.
     Lru,
+    /// Least recently used, where it is good that keys which come are kept: each is the next victim otherwise, but for a few. The array finds out
+    /// by its misses.
+    Dynamic,
     /// First in, first out.
     Fifo,
     /// Tree pseudo-LRU: one bit per inner node points to the half that was used less recently.
@@ -188,6 +191,12 @@ impl<C: SetChoice> SetArray<C> {
         let layout = match replacement {
             Replacement::Lru | Replacement::Fifo if ways <= ranked::MOST_WAYS => {
                 Layout::Ranked(RankedRows::new(entries, ways, replacement == Replacement::Lru))
+            }
+            Replacement::Dynamic if ways <= ranked::MOST_WAYS => {
+                Layout::Ranked(RankedRows::new(entries, ways, true).with_dueling())
+            }
+            Replacement::Dynamic => {
+                return Err(ShapeError::Ways { ways, allowed: "dynamic insertion takes at most 16" });
             }
             Replacement::Lru | Replacement::Fifo if ways <= MAX_ROW_WAYS => {
                 Layout::Chained(ChainedRows::new(entries, ways, replacement == Replacement::Lru))

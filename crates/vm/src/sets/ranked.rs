@@ -24,6 +24,8 @@ pub(super) struct RankedRows<R> {
     last: u32,
     reorder_on_hit: bool,
     shape: Shape,
+    /// None if each key that comes is the newest.
+    dueling: Option<Dueling>,
 }
 
 /// The shape of the array, as far as a row must know it.
@@ -101,6 +103,52 @@ impl Row for KeyRow {
     }
 }
 
+/// The choice between two ways to take in a key that was not found: as the newest of its set, as LRU does; or as the next victim, but for one of
+/// several, so that a part stays of a cycle which is longer than the array. A few sets always do the one or the other, and all other sets
+/// do what misses less there.
+///
+/// Qureshi et al., "Adaptive Insertion Policies for High Performance Caching", ISCA 2007: bimodal insertion, and DIP.
+#[derive(Clone, Debug)]
+pub(super) struct Dueling {
+    /// Grows with the misses of sets that keep what comes, and shrinks with those of the others.
+    selector: u16,
+    /// Keys that were given up.
+    turns: u32,
+}
+
+/// One set of so many always keeps what comes, and one gives it up.
+const LEADERS: usize = 64;
+/// The middle of the selector's range, above which keys are given up.
+const MIDDLE: u16 = 512;
+/// One key of so many is kept nevertheless.
+const KEPT: u32 = 32;
+
+impl Default for Dueling {
+    fn default() -> Self {
+        Self { selector: MIDDLE, turns: 0 }
+    }
+}
+
+impl Dueling {
+    /// Returns whether a key that comes to a set, where it was missed, is the next victim.
+    #[inline(never)]
+    fn gives_up(&mut self, set: usize) -> bool {
+        let gives_up = match set % LEADERS {
+            0 => {
+                self.selector = (self.selector + 1).min(2 * MIDDLE - 1);
+                false
+            }
+            1 => {
+                self.selector = self.selector.saturating_sub(1);
+                true
+            }
+            _ => self.selector > MIDDLE,
+        };
+        self.turns = self.turns.wrapping_add(u32::from(gives_up));
+        gives_up && !self.turns.is_multiple_of(KEPT)
+    }
+}
+
 /// Way `n` at nibble `n`.
 pub(super) const IDENTITY: u64 = 0xfedc_ba98_7654_3210;
 const EVERY_NIBBLE: u64 = 0x1111_1111_1111_1111;
@@ -114,7 +162,13 @@ impl<R: Row> RankedRows<R> {
             last: 4 * (ways - 1),
             reorder_on_hit,
             shape: Shape { set_bits: sets.trailing_zeros() },
+            dueling: None,
         }
+    }
+
+    /// Lets sets find out whether keys that come are better kept or given up first.
+    pub(super) fn with_dueling(self) -> Self {
+        Self { dueling: Some(Dueling::default()), ..self }
     }
 
     /// The row and way of `key`; finding it counts as a use.
@@ -146,11 +200,16 @@ impl<R: Row> RankedRows<R> {
     /// Puts a key that is not resident into the victim's way. Returns the row, the way, and the key that left.
     #[inline(always)]
     pub(super) fn replace(&mut self, set: usize, key: u64) -> (&mut R, usize, Option<u64>) {
+        let stays_oldest = self.dueling.as_mut().is_some_and(|dueling| dueling.gives_up(set));
         let row = &mut self.rows[set];
         let order = row.order();
-        let way = (*order >> self.last & 0xf) as usize;
-        *order = to_front(*order, self.last, way);
+        let (place, way) = (self.last, (*order >> self.last & 0xf) as usize);
+        let newest = to_front(*order, place, way);
         let before = row.put(self.shape, set, way, key);
+        // Behind free ways there is no victim yet.
+        if !stays_oldest || before.is_none() {
+            *row.order() = newest;
+        }
         (row, way, before)
     }
 }

@@ -222,3 +222,37 @@ fn a_line_array_equals_the_naive_list_in_every_layout() {
         }
     }
 }
+
+/// The share of hits in a cycle of so many lines, and in lines of which each is used twice and then no more.
+fn hits_of(lines: u32, ways: u32, replacement: Replacement, cycle: u64) -> [f64; 2] {
+    let share = |of: &dyn Fn(u64) -> u64| {
+        let mut array = LineArray::with_replacement(lines, ways, 30, replacement).unwrap();
+        let (mut hits, steps) = (0, 100 * cycle);
+        for step in 0..2 * steps {
+            let hit = array.lookup(of(step), false);
+            hits += u64::from(hit && step >= steps);
+            if !hit {
+                array.insert(of(step), false);
+            }
+        }
+        hits as f64 / steps as f64
+    };
+    let sets = u64::from(lines / ways);
+    // The second use comes two rounds of all sets later.
+    [share(&|step| step % cycle), share(&|step| step / (4 * sets) * (2 * sets) + step % (2 * sets))]
+}
+
+#[test]
+fn dynamic_insertion_keeps_a_part_of_a_cycle_that_is_too_long_and_is_lru_otherwise() {
+    // 128 sets are a power of two, and 96 are not.
+    for (lines, ways) in [(2_048, 16), (1_536, 16), (512, 4)] {
+        let cycle = u64::from(lines) * 2;
+        let [cyclic, twice] = hits_of(lines, ways, Replacement::Lru, cycle);
+        assert_eq!((cyclic, twice), (0.0, 0.5), "{lines}, LRU");
+        let [cyclic, twice] = hits_of(lines, ways, Replacement::Dynamic, cycle);
+        // Half of the cycle fits; some sets show that LRU is worse, and what stays changes slowly.
+        assert!((0.35..0.5).contains(&cyclic), "{lines}: {cyclic}");
+        assert!((0.48..=0.5).contains(&twice), "{lines}: {twice}");
+    }
+    assert!(LineArray::with_replacement(64, 32, 30, Replacement::Dynamic).is_err());
+}

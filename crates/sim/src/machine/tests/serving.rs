@@ -337,7 +337,7 @@ fn a_core_switches_when_everything_older_has_retired() {
     let busy = (0..1 << 12).map(|frame| PhysAddr(frame * PAGE));
     let hit = busy.into_iter().any(|addr| {
         machine.engine.clock.begin(0);
-        let hit = machine.engine.clock.data(0, addr, false).is_none();
+        let hit = machine.engine.clock.data(0, (VirtAddr(0), addr), false).is_none();
         hit && machine.engine.clock.retired(0) > machine.engine.clock.time(0)
     });
     assert!(hit, "one of the pages that were prepared is in DRAM, and takes its time");
@@ -365,15 +365,15 @@ fn a_store_that_missed_and_was_not_made_again_leaves_no_trace() {
     let none = writes(&mut |_| {});
     let aborted = writes(&mut |machine| {
         machine.engine.clock.begin(0);
-        assert!(machine.engine.clock.data(0, addr, true).is_some(), "it misses");
+        assert!(machine.engine.clock.data(0, (VirtAddr(0), addr), true).is_some(), "it misses");
         arrive(machine);
     });
     let made = writes(&mut |machine| {
         machine.engine.clock.begin(0);
-        assert!(machine.engine.clock.data(0, addr, true).is_some());
+        assert!(machine.engine.clock.data(0, (VirtAddr(0), addr), true).is_some());
         arrive(machine);
         machine.engine.clock.begin_again(0);
-        assert!(machine.engine.clock.data(0, addr, true).is_none(), "made again, it hits");
+        assert!(machine.engine.clock.data(0, (VirtAddr(0), addr), true).is_none(), "made again, it hits");
     });
     assert_eq!(aborted, none);
     assert!(made > none, "{made}: a store that was made is written back");

@@ -277,6 +277,25 @@ fn hashed_tables() {
     );
 }
 
+/// Tables of the front end that have no whole number of sets, and a cache with more ways than dynamic replacement takes.
+#[test]
+fn front_end_and_replacement() {
+    let with = |text: &str| refusal(&format!("name = \"x\"\nextends = \"zen3\"\n{text}"));
+    transcript(
+        "front-end",
+        &[
+            with("[core.dataflow.targets]\nentries = 1000\n"),
+            with("[core.dataflow.targets.far]\nentries = 7000\nways = 7\n"),
+            with("[core.dataflow.targets]\npairs = \"all\"\n"),
+            with("[core.dataflow.latencies]\nmultiply = 0\n"),
+            with("[fetch.decoded]\ninstructions = 4100\n"),
+            with("[fetch.decoded]\nways = 3\n"),
+            with("[caches.l3]\nways = 32\n"),
+            with("[caches.l3]\nreplacement = \"fifo\"\n"),
+        ],
+    );
+}
+
 #[test]
 fn instruction_fetch() {
     let array = "[fetch.tlb.set-associative]\nentries = 64\nways = \"full\"\n";

@@ -1,7 +1,7 @@
 //! What TLB arrays of all kinds have, and what a kind says of itself.
 
 use pagewalk_vm::addr::PageSize;
-use pagewalk_vm::sets::{ArrayShape, Indexing, ShapeError};
+use pagewalk_vm::sets::{self, ArrayShape, Indexing, ShapeError};
 use pagewalk_vm::tlb::TlbStorage;
 
 use crate::spec::design::{Design, Settings, from_settings};
@@ -30,6 +30,8 @@ pub struct TlbArraySpec {
 pub enum Replacement {
     /// True least recently used.
     Lru,
+    /// Least recently used, or bimodal insertion, by what misses less; of caches.
+    Dynamic,
     /// First in, first out.
     Fifo,
     /// Tree pseudo-LRU; ways must be a power of two.
@@ -38,6 +40,20 @@ pub enum Replacement {
     Nru,
     /// A way drawn from a seeded generator.
     Random,
+}
+
+impl Replacement {
+    /// Returns the policy, with a seed for one that draws by chance.
+    pub(crate) fn with_seed(self, seed: u64) -> sets::Replacement {
+        match self {
+            Self::Lru => sets::Replacement::Lru,
+            Self::Dynamic => sets::Replacement::Dynamic,
+            Self::Fifo => sets::Replacement::Fifo,
+            Self::TreePlru => sets::Replacement::TreePlru,
+            Self::Nru => sets::Replacement::Nru,
+            Self::Random => sets::Replacement::Random { seed },
+        }
+    }
 }
 
 pub(super) static REPLACEMENTS: Words<Replacement> = Words(&[

@@ -37,7 +37,9 @@
 //! Left out: wrong paths, caches of decoded instructions, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
 //! have assumed latencies.
 
+mod buffer;
 mod charges;
+mod decoded;
 mod forwarding;
 mod order;
 mod pipeline;
@@ -46,6 +48,7 @@ mod plan;
 mod predictor;
 mod ready;
 mod state;
+mod taken;
 mod targets;
 mod units;
 
@@ -56,9 +59,10 @@ use self::pipeline::Pipeline;
 use self::plan::Plan;
 pub(super) use self::state::Charged;
 use self::state::Design;
+use self::units::work;
 use crate::metrics::Rows;
 use crate::metrics::names::time;
-use crate::spec::settings::{DataflowSpec, MachineSpec};
+use crate::spec::settings::{DataflowSpec, LatenciesSpec, MachineSpec};
 use crate::time::cache::MemoryHierarchy;
 
 /// The pipelines of all cores, and the blocks of the program.
@@ -75,6 +79,7 @@ pub(super) struct Dataflow {
     caches: usize,
     /// The cycles that the front end takes to bring instructions from another place.
     refill: u64,
+    latencies: LatenciesSpec,
     /// The cycles of an instruction that the kernel executes.
     system: u32,
 }
@@ -99,13 +104,14 @@ impl Dataflow {
     /// Creates the pipelines of a machine's cores, which load from its memory.
     pub(super) fn new(machine: &MachineSpec, spec: &DataflowSpec, memory: &MemoryHierarchy) -> Self {
         let core = &machine.core;
-        let ahead = machine.translation.fetch.as_ref().map(|fetch| fetch.ahead);
-        let design = Design::new(core, spec, memory.nearest_latency_ps(), ahead.unwrap_or(1) as usize);
+        let fetch = machine.translation.fetch.as_ref();
+        let design = Design::new(core, spec, fetch, memory.nearest_latency_ps());
         Self {
-            fetches: ahead.is_some(),
+            fetches: fetch.is_some(),
             queues: memory.queues(),
             caches: machine.hierarchy.caches.len(),
             refill: spec.misprediction.into(),
+            latencies: spec.latencies.clone(),
             system: u32::try_from(machine.kernel.system_call_ps / core.cycle_ps).unwrap_or(u32::MAX),
             blocks: Vec::new(),
             cores: (0..core.count).map(|_| Pipeline::new(design.clone())).collect(),
@@ -124,9 +130,10 @@ impl Dataflow {
             Isa::Outline => Some(Block::of_outlines(code.addr.0, &code.bytes)),
             Isa::Aarch64 | Isa::LoongArch64 => None,
         };
+        let work = |class| work(class, &self.latencies, self.system);
         let plan = block.map(|block| match self.are_dependences_followed {
-            true => Box::new(Plan::of(&block, self.system)),
-            false => Box::new(Plan::of(&block, self.system).without_dependences()),
+            true => Box::new(Plan::of(&block, work)),
+            false => Box::new(Plan::of(&block, work).without_dependences()),
         });
         let number = code.block.0 as usize;
         if number == self.blocks.len() {

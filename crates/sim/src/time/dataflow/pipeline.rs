@@ -6,12 +6,10 @@ use super::forwarding::Found;
 use super::plan::{Operation, Plan, Planned};
 use super::state::{Back, Current, Design, Execution, Front, LEVELS, Place};
 use super::units::Unit;
+use crate::spec::settings::LatenciesSpec;
 
-/// Forwarding of a store's data in cycles, measured on Zen 3 (docs/time.md): where a core foresees it, to an operation that stores it
-/// again; elsewhere; and to a vector. A load that a core foresees takes no time.
-const FORESEEN: u64 = 1;
-const FORWARDED: u64 = 6;
-const FORWARDED_TO_VECTOR: u64 = 8;
+/// The cycles that an operation on memory takes at least from its store to the load of the next one, measured on Zen 3 (docs/time.md).
+const MODIFIED: u64 = 1;
 /// The cycles from the time at which a store leaves the store buffer that a load takes which wants more bytes than it has.
 const FORWARDED_BY_CACHE: u64 = 17;
 /// log2 of the bytes of a line.
@@ -77,9 +75,11 @@ impl Pipeline {
     ) {
         let done = self.place.begin(block.map(|(number, _)| number), accesses as u32);
         let Some((_, plan)) = block else { return };
+        let slots = self.front.taken.fetch(plan);
         if let Some(before) = before {
-            self.follow(before, plan.addr, done);
+            self.follow(before, plan, slots, done);
         }
+        self.front.taken.pending = slots;
         if !plan.accesses.is_empty() {
             self.place.left = plan.times(0, self.place.accesses);
         }
@@ -107,25 +107,27 @@ impl Pipeline {
         self.current = Current::default();
     }
 
-    /// The front end goes from the end of a block, which was done at a time, to the next one.
+    /// The front end goes from the end of a block, which was done at a time, to the next one, for which it takes so many slots.
     #[inline(always)]
-    fn follow(&mut self, ended: &Plan, next: u64, done: u64) {
-        let fetched = self.front.targets.follow(&ended.last, next);
+    fn follow(&mut self, ended: &Plan, next: &Plan, slots: u32, done: u64) {
+        let fetched = self.front.targets.follow(&ended.last, next.addr);
         if !self.design.spec.are_branches_predicted {
             return;
         }
         let front = &mut self.front;
+        let late = front.taken.late(next, slots);
         let dispatched = front.dispatch.cycle();
         if fetched.mispredicted {
             front.stopped.branch = self.design.spec.misprediction.into();
-            front.redirect = front.redirect.max(done + front.stopped.branch);
-            front.taken.begin(front.redirect);
+            let redirect = done + front.stopped.branch;
+            front.redirect = front.redirect.max(redirect + late);
+            front.taken.begin(redirect);
             return;
         }
         let bubble = fetched.taken.then_some(fetched.bubble);
-        let next = front.taken.take(ended.slots, dispatched, bubble);
-        if next > dispatched {
-            front.dispatch.begin(next);
+        let begins = front.taken.take(dispatched, bubble) + late;
+        if begins > dispatched {
+            front.dispatch.begin(begins);
         }
     }
 
@@ -265,13 +267,14 @@ impl Pipeline {
     /// Returns the cycles that a load takes to get its data from a store, the one in front of so many others.
     #[inline]
     fn forwarding_latency(&mut self, behind: u64, is_same: bool) -> u64 {
-        let Some(making) = self.place.making else { return FORWARDED };
+        let LatenciesSpec { foreseen_forward, forward, vector_forward, .. } = self.design.spec.latencies;
+        let Some(making) = self.place.making else { return forward.into() };
         let repeats = self.execution.forwarding.repeats(making.at, behind);
         match is_same && (repeats || making.on_stack) {
-            _ if making.to_vector => FORWARDED_TO_VECTOR,
-            true if making.modifies => FORESEEN,
-            true => 0,
-            false => FORWARDED,
+            _ if making.to_vector => vector_forward.into(),
+            true if making.modifies => MODIFIED.max(foreseen_forward.into()),
+            true => foreseen_forward.into(),
+            false => forward.into(),
         }
     }
 

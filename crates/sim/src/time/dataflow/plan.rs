@@ -2,9 +2,10 @@
 
 use pagewalk_code::{Block, Class, Direction, Flow, Instruction, Operand, Records, Registers};
 
+use super::decoded::pieces;
 use super::ready::Names;
 use super::targets::Last;
-use super::units::{Unit, Work, work};
+use super::units::{Unit, Work};
 
 /// A decoded block, and which instruction makes which access.
 #[derive(Debug)]
@@ -12,6 +13,9 @@ pub(super) struct Plan {
     pub(super) addr: u64,
     /// The instructions, in order.
     pub(super) operations: Box<[Operation]>,
+    /// The bytes of its code, and the pieces of code in which it begins and ends.
+    pub(super) bytes: u32,
+    pub(super) pieces: [u64; 2],
     /// The instructions that take a slot of dispatch.
     pub(super) slots: u32,
     pub(super) accesses: Box<[Planned]>,
@@ -78,14 +82,14 @@ pub(super) struct Making {
 }
 
 impl Operation {
-    fn new(instruction: &Instruction, system: u32, sets: &mut Vec<Registers>) -> Self {
+    fn new(instruction: &Instruction, work: Work, sets: &mut Vec<Registers>) -> Self {
         let Instruction { class, flow, operands, fuses, .. } = instruction;
         let repeats = *flow == Flow::Repeat;
         // A repetition waits for no other one: the core knows the addresses of all.
         let [reads, writes] =
             [instruction.reads, instruction.writes].map(|own| if repeats { Registers::EMPTY } else { own });
         let first_bytes = operands.first().map_or(1, |operand| operand.bytes.max(1));
-        let (work, is_zero) = (work(*class, system), *class == Class::Zero);
+        let is_zero = *class == Class::Zero;
         let is_special = work.is_serial || work.unit.is_some_and(Unit::is_held) || is_zero || repeats;
         let is_simple = !is_special && [reads, writes].into_iter().all(Names::are_few);
         Self {
@@ -131,13 +135,13 @@ impl Planned {
 }
 
 impl Plan {
-    /// Plans the operations and the accesses of a block; the kernel takes so many cycles for an instruction.
-    pub(super) fn of(block: &Block, system: u32) -> Self {
+    /// Plans the operations and the accesses of a block, where `work` says what an operation of a class takes.
+    pub(super) fn of(block: &Block, work: impl Fn(Class) -> Work) -> Self {
         let addr = block.addr;
         let at = |instruction: &Instruction| addr.wrapping_add(instruction.offset.into());
         let (mut operations, mut accesses, mut sets) = (Vec::<Operation>::new(), Vec::new(), Vec::new());
         for (number, instruction) in (0..).zip(&block.instructions) {
-            operations.push(Operation::new(instruction, system, &mut sets));
+            operations.push(Operation::new(instruction, work(instruction.class), &mut sets));
             for (store, not) in [(false, Direction::Store), (true, Direction::Load)] {
                 let operands = instruction.operands.iter().filter(|operand| operand.direction != not);
                 accesses.extend(
@@ -154,6 +158,8 @@ impl Plan {
         let (flow, last) = block.instructions.last().map_or((Flow::Next, addr), |last| (last.flow, at(last)));
         Self {
             addr,
+            bytes: block.bytes,
+            pieces: pieces(addr, block.bytes),
             slots: operations.iter().filter(|operation| operation.takes_slot).count() as u32,
             operations: operations.into_boxed_slice(),
             sets: sets.into_boxed_slice(),
@@ -189,8 +195,10 @@ impl Plan {
 mod tests {
     use super::*;
 
+    const ADDITION: Work = Work { unit: None, latency: 1, holds: 1, is_serial: false };
+
     fn times(code: &[u8], all: u32) -> Vec<(u32, bool, u32)> {
-        let plan = Plan::of(&Block::of_x86_64(0x1000, code), 1);
+        let plan = Plan::of(&Block::of_x86_64(0x1000, code), |_| ADDITION);
         let entries = plan.accesses.iter().enumerate();
         entries
             .map(|(entry, access)| (access.instruction, access.making.store, plan.times(entry, all)))

@@ -5,9 +5,10 @@ use super::forwarding::{Bytes, Forwarding};
 use super::order::{InOrder, Ring};
 use super::plan::{Making, Operation, Plan, Planned};
 use super::ready::Ready;
+use super::taken::Taken;
 use super::targets::Targets;
 use super::units::{Unit, Units};
-use crate::spec::settings::{CoreSpec, DataflowSpec};
+use crate::spec::settings::{CoreSpec, DataflowSpec, DecodedSpec, FetchSpec};
 
 /// The widths, sizes and latencies of a pipeline.
 #[derive(Clone, Debug)]
@@ -21,13 +22,27 @@ pub(super) struct Design {
     pub(super) nearest: u64,
     /// Lines that the front end may be ahead.
     pub(super) ahead: usize,
+    /// The cache of decoded instructions, if it is known.
+    pub(super) decoded: Option<DecodedSpec>,
 }
 
 impl Design {
-    pub(super) fn new(core: &CoreSpec, spec: &DataflowSpec, nearest_ps: u64, ahead: usize) -> Self {
-        let (width, window) = (core.width.into(), core.window as usize);
-        let nearest = nearest_ps.div_ceil(core.cycle_ps);
-        Self { spec: spec.clone(), width, window, cycle_ps: core.cycle_ps, nearest_ps, nearest, ahead }
+    pub(super) fn new(
+        core: &CoreSpec,
+        spec: &DataflowSpec,
+        fetch: Option<&FetchSpec>,
+        nearest_ps: u64,
+    ) -> Self {
+        Self {
+            spec: spec.clone(),
+            width: core.width.into(),
+            window: core.window as usize,
+            cycle_ps: core.cycle_ps,
+            nearest_ps,
+            nearest: nearest_ps.div_ceil(core.cycle_ps),
+            ahead: fetch.map_or(1, |fetch| fetch.ahead as usize),
+            decoded: fetch.and_then(|fetch| fetch.decoded.clone()),
+        }
     }
 }
 
@@ -88,18 +103,6 @@ pub(super) struct Front {
     pub(super) redirect: u64,
     pub(super) lines: Lines,
     pub(super) stopped: Stopped,
-}
-
-/// The instructions that the front end has taken for dispatch.
-#[derive(Clone, Debug)]
-pub(super) struct Taken {
-    /// The cycle of the last one, and how many were taken in it.
-    cycle: u64,
-    count: u32,
-    /// The most in a cycle.
-    width: u32,
-    /// Cycles by which the front end is ahead of dispatch at most.
-    ahead: u64,
 }
 
 /// The lines of instructions that the front end fetches.
@@ -198,41 +201,6 @@ impl Place {
     }
 }
 
-/// Instructions that wait for dispatch at most: the micro-operation queue of Zen 2, as far as is known also that of Zen 3. AnandTech, "AMD Zen 2
-/// Microarchitecture Analysis", 2019.
-const QUEUE: u64 = 72;
-
-impl Taken {
-    fn new(design: &Design) -> Self {
-        let width = u64::from(design.spec.fetch_width).max(design.width);
-        Self { cycle: 0, count: 0, width: width as u32, ahead: QUEUE / design.width }
-    }
-
-    /// Takes the instructions of a block, the last of which has been dispatched in a cycle; returns the first cycle in which those behind
-    /// it can be. A taken branch at the end ends the cycle, and so many more.
-    #[inline(always)]
-    pub(super) fn take(&mut self, instructions: u32, dispatched: u64, bubble: Option<u64>) -> u64 {
-        self.count += instructions;
-        while self.count > self.width {
-            (self.cycle, self.count) = (self.cycle + 1, self.count - self.width);
-        }
-        if let Some(bubble) = bubble {
-            (self.cycle, self.count) = (self.cycle + 1 + bubble, 0);
-        }
-        let least = dispatched.saturating_sub(self.ahead);
-        if self.cycle < least {
-            (self.cycle, self.count) = (least, 0);
-        }
-        self.cycle
-    }
-
-    /// Begins anew, at a cycle.
-    #[inline]
-    pub(super) fn begin(&mut self, cycle: u64) {
-        (self.cycle, self.count) = (cycle, 0);
-    }
-}
-
 impl Front {
     pub(super) fn new(design: &Design) -> Self {
         let lines =
@@ -240,7 +208,7 @@ impl Front {
         Self {
             dispatch: InOrder::new(design.width),
             taken: Taken::new(design),
-            targets: Targets::new(),
+            targets: Targets::new(design.spec.targets.as_ref()),
             redirect: 0,
             lines,
             stopped: Stopped::default(),

@@ -1,15 +1,15 @@
-//! Where control goes: return stack, targets of indirect branches, the branch target buffer.
+//! Where control goes: directions, return stack, targets of indirect branches, and the branches that the front end knows.
 
 use pagewalk_code::Flow;
 
+use super::buffer::{Buffer, Known};
 use super::predictor::{Branch, Predictor};
+use crate::spec::settings::TargetsSpec;
 
 /// Return addresses that are kept; the oldest is lost. AMD, "Software Optimization Guide for the AMD Family 19h Processors".
 const RETURNS: usize = 32;
 /// Entries of the table of indirect targets, and of the one that also knows the way to the branch. Assumed.
 const INDIRECT: usize = 1 << 11;
-/// Entries of the first level of the branch target buffer. AMD, as above.
-const BUFFER: usize = 1024;
 
 /// What a branch costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,11 +47,12 @@ pub(super) struct Targets {
     /// By address, and by address and the targets before it: a branch and its target.
     indirect: [Box<[(u64, u64)]>; 2],
     path: u64,
-    buffer: Box<[u64; BUFFER]>,
+    /// None if all branches are known.
+    buffer: Option<Buffer>,
 }
 
 impl Targets {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(spec: Option<&TargetsSpec>) -> Self {
         let table = || vec![(0, 0); INDIRECT].into_boxed_slice();
         Self {
             directions: Predictor::new(),
@@ -59,7 +60,7 @@ impl Targets {
             top: 0,
             indirect: [table(), table()],
             path: 0,
-            buffer: Box::new([0; BUFFER]),
+            buffer: spec.map(Buffer::new),
         }
     }
 
@@ -88,13 +89,26 @@ impl Targets {
             Flow::IndirectJump => self.indirect(branch, next),
             Flow::Return => self.pop() == next,
         };
-        let bubble = match flow {
-            Flow::Repeat => 0,
-            _ if !taken => 0,
-            Flow::Conditional { .. } | Flow::Jump { .. } => self.miss(branch),
-            _ => 1 + self.miss(branch),
+        if !taken || flow == Flow::Repeat {
+            return Fetched { mispredicted: !right, bubble: 0, taken: false };
+        }
+        let known = match &mut self.buffer {
+            Some(buffer) => buffer.look_up(branch, matches!(flow, Flow::Conditional { .. })),
+            None => Known::Place { bubble: 0 },
         };
-        Fetched { mispredicted: !right, bubble, taken: taken && flow != Flow::Repeat }
+        let more = match flow {
+            Flow::Conditional { .. } | Flow::Jump { .. } => 0,
+            _ => 1,
+        };
+        let (is_foreseen, bubble) = match (known, flow) {
+            (Known::Place { bubble }, _) => (true, bubble),
+            // The core does not know that there is a branch until it is executed.
+            (Known::Nothing { .. }, Flow::Conditional { .. } | Flow::IndirectJump | Flow::IndirectCall) => {
+                (false, 0)
+            }
+            (Known::Nothing { bubble }, _) => (true, bubble),
+        };
+        Fetched { mispredicted: !right || !is_foreseen, bubble: bubble + more, taken: true }
     }
 
     fn push(&mut self, address: u64) {
@@ -122,22 +136,20 @@ impl Targets {
         self.path = self.path << 7 ^ target >> 2;
         predicted == target
     }
-
-    /// Returns the bubble of a taken branch that the branch target buffer does not know, which then knows it.
-    #[inline]
-    fn miss(&mut self, branch: u64) -> u64 {
-        let slot = &mut self.buffer[(branch >> 1 ^ branch >> 11) as usize % BUFFER];
-        if std::mem::replace(slot, branch) == branch { 0 } else { 2 }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::settings::Pairs;
+
+    fn targets() -> Targets {
+        Targets::new(Some(&TargetsSpec { entries: 64, ways: 4, pairs: Pairs::None, unknown: 14, far: None }))
+    }
 
     #[test]
     fn returns_go_where_their_calls_were() {
-        let mut targets = Targets::new();
+        let mut targets = targets();
         for round in 0..3 {
             for call in [0x1000, 0x2000] {
                 let flow = Flow::Call { target: 0x9000 };
@@ -151,7 +163,7 @@ mod tests {
 
     #[test]
     fn indirect_jumps_in_turn_are_learnt_and_a_new_branch_costs_a_bubble() {
-        let mut targets = Targets::new();
+        let mut targets = targets();
         let mut wrong = 0;
         for round in 0..100_u64 {
             let target = 0x3000 + round % 3 * 0x100;
@@ -159,8 +171,22 @@ mod tests {
             wrong += u64::from(targets.follow(&jump, target).mispredicted);
         }
         assert!(wrong < 20, "{wrong}");
+    }
+
+    #[test]
+    fn a_branch_that_is_not_known_costs_a_bubble_or_is_mispredicted() {
+        let mut targets = targets();
         let jump = Last::new(Flow::Jump { target: 0x4000 }, 0x2000, 0x2005);
-        assert_eq!(targets.follow(&jump, 0x4000).bubble, 2);
-        assert_eq!(targets.follow(&jump, 0x4000).bubble, 0);
+        let call = Last::new(Flow::Call { target: 0x4000 }, 0x2010, 0x2015);
+        for (last, first, then) in [(jump, 14, 0), (call, 15, 1)] {
+            let bubbles = [0; 3].map(|_| targets.follow(&last, 0x4000).bubble);
+            assert_eq!(bubbles, [first, then, then]);
+        }
+        let branch = Last::new(Flow::Conditional { target: 0x4000 }, 0x2020, 0x2022);
+        let fetched = [0x2022, 0x4000].map(|next| targets.follow(&branch, next));
+        assert_eq!(fetched.map(|fetched| (fetched.taken, fetched.bubble)), [(false, 0), (true, 0)]);
+        assert!(fetched[1].mispredicted);
+        let learnt = (0..9).map(|_| targets.follow(&branch, 0x4000).mispredicted).last();
+        assert_eq!(learnt, Some(false));
     }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use pagewalk_code::Class;
 
-use crate::spec::settings::DataflowSpec;
+use crate::spec::settings::{DataflowSpec, LatenciesSpec};
 
 /// Cycles that are kept in view; units are asked for within a window's time of each other.
 const CYCLES: usize = 1 << 12;
@@ -103,45 +103,50 @@ pub(super) struct Work {
     pub(super) is_serial: bool,
 }
 
-/// Returns what an operation of a class takes.
-///
-/// Latencies in cycles: AMD, "Software Optimization Guide for the AMD Family 19h Processors" (56665), instruction latencies, and
-/// `docs/time.md` for those that were measured; of microcode, assumed. `system` are those of the kernel's entry.
-pub(super) const fn work(class: Class, system: u32) -> Work {
+/// Cycles of an operation of the x87 unit, and of a slow one: AMD, "Software Optimization Guide for the AMD Family 19h Processors" (56665),
+/// instruction latencies.
+const X87: u32 = 5;
+const X87_SLOW: u32 = 20;
+/// Cycles of an atomic operation beyond its load. Assumed.
+const LOCKED: u32 = 4;
+
+/// Returns what an operation of a class takes on a core with such latencies, where `system` cycles are those of the kernel's entry.
+pub(super) fn work(class: Class, own: &LatenciesSpec, system: u32) -> Work {
     let (unit, latency) = match class {
         Class::Nop | Class::Zero | Class::Move | Class::LoadStore | Class::String => (None, 0),
-        Class::Integer | Class::Lea => (Some(Unit::INTEGER), 1),
-        Class::LeaComplex => (Some(Unit::INTEGER), 2),
-        Class::BitScan => (Some(Unit::INTEGER), 1),
+        Class::Integer | Class::Lea | Class::BitScan => (Some(Unit::INTEGER), 1),
+        Class::LeaComplex => (Some(Unit::INTEGER), own.three_part_address),
         Class::Shift | Class::Condition => (Some(Unit::SHIFT), 1),
         Class::Branch => (Some(Unit::BRANCH), 1),
-        Class::Multiply => (Some(Unit::MULTIPLY), 3),
-        Class::Divide32 | Class::Divide64 => (Some(Unit::DIVIDE), 9),
-        Class::FloatAdd => (Some(Unit::FLOAT), 3),
-        Class::FloatMultiply => (Some(Unit::FLOAT_MULTIPLY), 3),
-        Class::FloatMultiplyAdd => (Some(Unit::FLOAT_MULTIPLY), 4),
-        Class::FloatDivide => (Some(Unit::DIVIDE), 13),
-        Class::FloatSquareRoot => (Some(Unit::DIVIDE), 20),
-        Class::FloatCompare => (Some(Unit::FLOAT), 1),
+        Class::Multiply => (Some(Unit::MULTIPLY), own.multiply),
+        Class::Divide32 => (Some(Unit::DIVIDE), own.divide),
+        Class::Divide64 => (Some(Unit::DIVIDE), own.long_divide),
+        Class::FloatAdd => (Some(Unit::FLOAT), own.float_add),
+        Class::FloatMultiply => (Some(Unit::FLOAT_MULTIPLY), own.float_multiply),
+        Class::FloatMultiplyAdd => (Some(Unit::FLOAT_MULTIPLY), own.fused_multiply_add),
+        Class::FloatDivide => (Some(Unit::DIVIDE), own.float_divide),
+        Class::FloatSquareRoot => (Some(Unit::DIVIDE), own.square_root),
+        Class::FloatCompare => (Some(Unit::FLOAT), own.float_compare),
         Class::VectorInteger | Class::VectorMove => (Some(Unit::VECTOR), 1),
         Class::Shuffle => (Some(Unit::SHUFFLE), 1),
-        Class::Convert | Class::VectorMultiply => (Some(Unit::SHUFFLE), 3),
-        Class::Cross => (Some(Unit::CROSS), 3),
-        Class::CrossConvert => (Some(Unit::CROSS), 6),
-        Class::Crypto => (Some(Unit::VECTOR), 4),
-        Class::X87 => (Some(Unit::FLOAT), 5),
-        Class::X87Divide => (Some(Unit::DIVIDE), 20),
-        Class::Locked => (Some(Unit::LOCK), 4),
-        Class::Fence => (None, 20),
+        Class::Convert => (Some(Unit::SHUFFLE), own.convert),
+        Class::VectorMultiply => (Some(Unit::SHUFFLE), own.vector_multiply),
+        Class::Cross => (Some(Unit::CROSS), own.cross),
+        Class::CrossConvert => (Some(Unit::CROSS), own.cross_convert),
+        Class::Crypto => (Some(Unit::VECTOR), own.crypto),
+        Class::X87 => (Some(Unit::FLOAT), X87),
+        Class::X87Divide => (Some(Unit::DIVIDE), X87_SLOW),
+        Class::Locked => (Some(Unit::LOCK), LOCKED),
+        Class::Fence => (None, own.barrier),
         Class::System => (None, system),
         Class::Unknown => (None, 1),
     };
     let holds = match class {
-        Class::Divide32 => 6,
-        Class::Divide64 => 7,
-        Class::FloatDivide => 4,
-        Class::FloatSquareRoot => 9,
-        Class::Locked => 8,
+        Class::Divide32 => own.divide_interval,
+        Class::Divide64 => own.long_divide_interval,
+        Class::FloatDivide => own.float_divide_interval,
+        Class::FloatSquareRoot => own.square_root_interval,
+        Class::Locked => own.atomic_interval,
         _ => latency,
     };
     let is_serial = matches!(class, Class::Fence | Class::System);

@@ -1,6 +1,6 @@
 //! A core that executes instructions. Apart from the interval model, whose functions are shorter without this.
 
-use pagewalk_vm::addr::PhysAddr;
+use pagewalk_vm::addr::{PhysAddr, VirtAddr};
 
 use super::IntervalClock;
 use crate::time::dataflow::Reference;
@@ -38,13 +38,13 @@ impl IntervalClock {
     pub(super) fn complete(
         &mut self,
         core: usize,
-        (addr, write): (PhysAddr, bool),
+        (from, addr, write): (VirtAddr, PhysAddr, bool),
         at_ps: u64,
         (level, latency_ps): (usize, u64),
     ) {
         let Self { dataflow: Some(dataflow), memory, cores, .. } = self else { return };
         dataflow.complete(core, |instruction| {
-            let found = Found { instruction, addr, at_ps, level, latency_ps };
+            let found = Found { instruction, page: from.page().0, addr, at_ps, level, latency_ps };
             let (latency_ps, queued_ps) = memory.follow(core, &found);
             let clock = &mut cores[core];
             let mut ready_ps = clock.translated_ps;

@@ -7,29 +7,24 @@ use crate::time::MemoryReference;
 use crate::time::cache::LINE_SHIFT;
 
 impl IntervalClock {
-    /// Returns when a core has the lines to which the kernel writes so many bytes, from `now_ps` on. Nothing else is in flight, and the stores
-    /// depend on nothing: each goes out once there is a register for its miss.
+    /// Returns when memory has handed over the lines to which the kernel writes so many bytes on a core, from `now_ps` on. The core knows
+    /// that it writes whole lines, one behind the other: it asks for all of them at once, and goes on while the last are on their way.
     pub(super) fn written_ps(&mut self, core: usize, (to, bytes): (PhysAddr, u64), now_ps: u64) -> u64 {
         let (first, end) = (to.0 >> LINE_SHIFT, (to.0 + bytes).div_ceil(1 << LINE_SHIFT));
-        let Self { memory, cores, .. } = self;
+        let memory = &mut self.memory;
         if memory.tier().is_some() {
             // A page that comes from flash wakes the core that asked for it, and no core waits for these stores.
             return now_ps;
         }
-        let registers = &mut cores[core].registers;
-        let mut done_ps = now_ps;
+        let mut queued_ps = 0;
         for line in first..end {
-            let at_ps = now_ps.max(registers.next_free_ps());
             let addr = PhysAddr(line << LINE_SHIFT);
-            let Ok((level, latency_ps)) = memory.access(core, addr, MemoryReference::KernelStore, at_ps)
+            let Ok((level, latency_ps)) = memory.access(core, addr, MemoryReference::KernelStore, now_ps)
             else {
                 break;
             };
-            if level > 0 {
-                let start_ps = registers.take(now_ps, |start_ps| start_ps + latency_ps);
-                done_ps = done_ps.max(start_ps + latency_ps);
-            }
+            queued_ps = memory.queued_ps(level, latency_ps).max(queued_ps);
         }
-        done_ps
+        now_ps + queued_ps
     }
 }

@@ -39,7 +39,7 @@ mod kernel;
 mod tier;
 
 use pagewalk_trace::{BlockId, Code};
-use pagewalk_vm::addr::PhysAddr;
+use pagewalk_vm::addr::{PhysAddr, VirtAddr};
 use pagewalk_vm::table::{Waits, WalkRead};
 
 use self::core::{CoreClock, FRACTION_BITS, InFlight, Pace};
@@ -294,7 +294,7 @@ impl CoreTime for IntervalClock {
     }
 
     #[inline(always)]
-    fn data(&mut self, core: usize, addr: PhysAddr, write: bool) -> Option<Missed> {
+    fn data(&mut self, core: usize, (from, addr): (VirtAddr, PhysAddr), write: bool) -> Option<Missed> {
         let kind = if write { MemoryReference::Store } else { MemoryReference::Load };
         let clock = &self.cores[core];
         // A reference beyond the first level goes out when there is a register for it.
@@ -307,7 +307,7 @@ impl CoreTime for IntervalClock {
             Err(missed) => return Some(missed),
         };
         if self.dataflow.is_some() {
-            self.complete(core, (addr, write), at_ps, (level, latency_ps));
+            self.complete(core, (from, addr, write), at_ps, (level, latency_ps));
             return None;
         }
         let clock = &mut self.cores[core];

@@ -1,7 +1,7 @@
 //! Prefetchers of data caches: what an access makes them ask for.
 //!
-//! A prefetcher belongs to one cache level of one core, knows physical addresses, and stays within the 4 KiB page of the access that it
-//! heard of. A new one is a file here, its keys in `spec/prefetch.rs`, and a field of [`Prefetchers`].
+//! A prefetcher belongs to one cache level of one core, and stays within the 4 KiB page of the access that it
+//! heard of; a stream goes on into the page that follows. A new one is a file here, its keys in `spec/prefetch.rs`, and a field of [`Prefetchers`].
 
 mod next_line;
 mod stream;
@@ -33,17 +33,17 @@ impl Prefetchers {
         })
     }
 
-    /// Hears of an access, and adds the lines that are worth having.
+    /// Hears of an access, and adds the lines that are worth having; returns when the line of the access was asked for, if that was earlier.
     #[inline]
-    pub(super) fn hear(&mut self, heard: &Heard, wanted: &mut Wanted) {
+    pub(super) fn hear(&mut self, heard: &Heard, wanted: &mut Wanted) -> Option<u64> {
+        // The stream first: it may have asked for a line earlier.
+        let asked_ps = self.stream.as_mut().and_then(|stream| stream.hear(heard, wanted));
         if let Some(stride) = &mut self.stride {
             stride.hear(heard, wanted);
         }
-        if let Some(stream) = &mut self.stream {
-            stream.hear(heard.line, wanted);
-        }
         if let Some(next_line) = &mut self.next_line {
-            next_line.hear(heard.line, wanted);
+            next_line.hear(heard, wanted);
         }
+        asked_ps
     }
 }

@@ -1,79 +1,161 @@
-//! The lines that a page's misses lead to.
+//! Lines that follow each other, up or down, from page to page.
+//!
+//! A program that goes from line to line makes the prefetcher ask for more and more lines ahead, two for each that follows, up to a
+//! distance. It knows virtual addresses: where a program goes on into the next page, the lines there were asked for while it was in the one
+//! before. Their physical addresses are known here when the program gets there, so the lines are asked for then, as of the times at which
+//! they were ahead by as much as the stream is.
 
-use super::wanted::{PAGE_SHIFT, Wanted, want};
+use super::wanted::{Heard, PAGE_SHIFT, Wanted, want};
 use crate::spec::settings::StreamSpec;
 
-/// Misses in one direction after which a stream is believed to go on.
-const SURE: u8 = 2;
-/// Lines that one miss asks for: the stream gets ahead of the program.
-const AT_ONCE: u64 = 4;
+/// Lines of a page.
+const LINES: i64 = 1 << PAGE_SHIFT;
+/// Lines that an access within a page asks for at most: the stream gets ahead of the program.
+const AT_ONCE: i64 = 4;
+/// Lines ahead for each line that followed another.
+const AHEAD: i64 = 2;
+/// Lines by which accesses may leave the order: others overtake them.
+const LOOSE: i64 = 3;
 
-/// The stream prefetcher: pages in which misses go up or down, the oldest of which leaves.
+/// The stream prefetcher: a table of pages, direct-mapped.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pages: Box<[Page]>,
-    next: usize,
-    distance: u64,
+    /// By page, when the stream came to each line.
+    times: Box<[Times]>,
+    distance: i64,
 }
 
-/// A page, the line of its last miss, and the line up to which a prefetcher asked for more.
+type Times = [u64; LINES as usize];
+
+/// A page, and the stream in it.
 #[derive(Clone, Copy, Debug)]
 struct Page {
     number: u64,
-    last: u64,
-    up_to: u64,
-    is_up: bool,
-    same: u8,
+    /// The line that the stream has come to, and the last one that was asked for, by their places in the page.
+    last: i64,
+    up_to: i64,
+    /// 1 upwards, -1 downwards.
+    direction: i64,
+    /// How many lines followed each other.
+    run: i64,
 }
+
+const NO_PAGE: Page = Page { number: u64::MAX, last: 0, up_to: 0, direction: 1, run: 0 };
 
 impl Stream {
     pub(super) fn new(spec: &StreamSpec) -> Self {
-        let none = Page { number: u64::MAX, last: 0, up_to: 0, is_up: true, same: 0 };
-        let pages = vec![none; spec.pages as usize].into_boxed_slice();
-        Self { pages, next: 0, distance: spec.distance.into() }
+        let pages = vec![NO_PAGE; spec.pages.next_power_of_two() as usize].into_boxed_slice();
+        let times = vec![[0; LINES as usize]; pages.len()].into_boxed_slice();
+        Self { pages, times, distance: spec.distance.into() }
+    }
+
+    /// Hears of an access; returns when its own line was asked for, if that was earlier.
+    #[inline]
+    pub(super) fn hear(&mut self, heard: &Heard, wanted: &mut Wanted) -> Option<u64> {
+        let place = heard.line as i64 % LINES;
+        let slot = self.slot(heard.page);
+        let page = &mut self.pages[slot];
+        if page.number != heard.page {
+            return self.enter(heard, place, wanted);
+        }
+        if page.last != place {
+            page.go_on(place, heard, (&mut self.times[slot], self.distance), wanted);
+        }
+        None
     }
 
     #[inline]
-    pub(super) fn hear(&mut self, line: u64, wanted: &mut Wanted) {
-        let number = line >> PAGE_SHIFT;
-        let Some(page) = self.pages.iter_mut().find(|page| page.number == number) else {
-            self.pages[self.next] = Page { number, last: line, up_to: line, is_up: true, same: 0 };
-            self.next = if self.next + 1 == self.pages.len() { 0 } else { self.next + 1 };
-            return;
-        };
-        if line == page.last {
-            return;
+    fn slot(&self, page: u64) -> usize {
+        page as usize & (self.pages.len() - 1)
+    }
+
+    /// Comes to a page that is not known: by a stream from one of the pages beside it, or by chance.
+    #[inline(never)]
+    fn enter(&mut self, heard: &Heard, place: i64, wanted: &mut Wanted) -> Option<u64> {
+        let distance = self.distance;
+        let from = [(1, heard.page.wrapping_sub(1)), (-1, heard.page.wrapping_add(1))];
+        let before = from.into_iter().find_map(|(direction, number)| {
+            let slot = self.slot(number);
+            let page = self.pages[slot];
+            let leads_here = page.number == number && page.direction == direction && page.run > 0;
+            leads_here.then_some((page, slot))
+        });
+        let mut page = Page { number: heard.page, last: place, up_to: place, ..NO_PAGE };
+        let mut own = None;
+        if let Some((before, slot)) = before {
+            (page.direction, page.run) = (before.direction, before.run);
+            for ahead in 0..before.depth(distance) {
+                // Lines from the edge of the page on.
+                let line = if page.direction > 0 { ahead } else { LINES - 1 - ahead };
+                let Some(at_ps) = before.was_ahead(ahead, (&self.times[slot], distance)) else { break };
+                let at_ps = at_ps.min(heard.at_ps);
+                page.up_to = line;
+                match line == place {
+                    true => own = Some(at_ps),
+                    false => drop(wanted.try_push((heard.line.wrapping_add_signed(line - place), at_ps))),
+                }
+            }
         }
-        let is_up = line > page.last;
-        page.last = line;
-        if is_up != page.is_up {
-            (page.is_up, page.same, page.up_to) = (is_up, 1, line);
-            return;
-        }
-        page.same = SURE.min(page.same + 1);
-        if page.same == SURE {
-            page.go_on(self.distance, wanted);
-        }
+        let slot = self.slot(heard.page);
+        self.times[slot][place as usize] = heard.at_ps;
+        self.pages[slot] = page;
+        own
     }
 }
 
 impl Page {
-    /// Asks for some of the lines between the last one that was asked for and the most distant one that is wanted.
-    fn go_on(&mut self, distance: u64, wanted: &mut Wanted) {
-        let (line, up_to) = (self.last, self.up_to);
+    /// Returns how many lines the stream is ahead.
+    fn depth(&self, distance: i64) -> i64 {
+        (AHEAD * self.run).min(distance)
+    }
+
+    /// Returns when the stream came to the line from which on it asked for the one that is so far beyond the page; none if it did not.
+    fn was_ahead(&self, beyond: i64, (times, distance): (&Times, i64)) -> Option<u64> {
+        let back = self.depth(distance) - beyond;
+        let place = if self.direction > 0 { LINES - back } else { back - 1 };
+        let has_come = (self.last - place) * self.direction >= 0;
+        (has_come && (0..LINES).contains(&place)).then(|| times[place as usize])
+    }
+
+    fn go_on(
+        &mut self,
+        place: i64,
+        heard: &Heard,
+        (times, distance): (&mut Times, i64),
+        wanted: &mut Wanted,
+    ) {
+        let step = place - self.last;
+        if step.abs() == 1 && (self.run == 0 || step == self.direction) {
+            (self.direction, self.run) = (step, (self.run + 1).min(LINES));
+        } else if self.run == 0 || step.abs() > LOOSE {
+            (self.run, self.up_to) = (0, place);
+        } else if step.signum() != self.direction {
+            // One that was overtaken.
+            return;
+        }
+        if self.run <= 1 {
+            self.up_to = place;
+        }
+        // Lines that were left out are as those behind them.
+        let mut passed = self.last;
+        while passed != place {
+            passed += step.signum();
+            times[passed as usize] = heard.at_ps;
+        }
+        self.last = place;
+        let direction = self.direction;
+        let furthest = place + direction * self.depth(distance);
         for _ in 0..AT_ONCE {
             // The program may have overtaken the prefetcher.
-            let next = match self.is_up {
-                true => self.up_to.max(line) + 1,
-                false => self.up_to.min(line).wrapping_sub(1),
-            };
-            if next.abs_diff(line) > distance {
+            let reached = if direction > 0 { self.up_to.max(place) } else { self.up_to.min(place) };
+            let next = reached + direction;
+            if (furthest - next) * direction < 0 || !(0..LINES).contains(&next) {
                 break;
             }
             self.up_to = next;
-            want(wanted, next, line);
+            want(wanted, heard.line.wrapping_add_signed(next - place), heard);
         }
-        debug_assert!(up_to == self.up_to || self.up_to.abs_diff(line) <= distance);
     }
 }
 
@@ -81,26 +163,58 @@ impl Page {
 mod tests {
     use super::*;
 
-    fn wanted(lines: &[u64]) -> Vec<u64> {
-        let mut stream = Stream::new(&StreamSpec { pages: 2, distance: 6 });
-        let mut wanted = Wanted::new();
-        lines.iter().for_each(|&line| stream.hear(line, &mut wanted));
-        wanted.to_vec()
+    /// Physical pages lie far from each other.
+    const APART: u64 = 1 << 20;
+
+    /// What virtual lines, a nanosecond apart, make the prefetcher want: virtual lines, and how many accesses ago. And how many accesses ago
+    /// the last one was wanted itself.
+    fn wanted(lines: &[u64]) -> (Vec<(u64, u64)>, Option<u64>) {
+        let mut stream = Stream::new(&StreamSpec { pages: 4, distance: 6 });
+        let (mut all, mut own) = (Vec::new(), None);
+        for (at, &line) in (1..).zip(lines) {
+            let (page, place) = (line >> PAGE_SHIFT, line % LINES as u64);
+            let heard = Heard { instruction: 0, page, line: page * APART + place, at_ps: at };
+            let mut wanted = Wanted::new();
+            own = stream.hear(&heard, &mut wanted).map(|asked| at - asked);
+            for (line, asked) in wanted {
+                assert_eq!(line / APART, page, "in the page of the access");
+                all.push((page * LINES as u64 + line % APART, at - asked));
+            }
+        }
+        (all, own)
+    }
+
+    fn now(lines: &[u64]) -> Vec<(u64, u64)> {
+        lines.iter().map(|&line| (line, 0)).collect()
     }
 
     #[test]
-    fn a_stream_is_believed_after_three_misses_and_gets_ahead() {
-        assert_eq!(wanted(&[0, 1]), []);
-        assert_eq!(wanted(&[0, 1, 2]), [3, 4, 5, 6]);
-        assert_eq!(wanted(&[0, 1, 2, 3, 4]), [3, 4, 5, 6, 7, 8, 9, 10]);
-        assert_eq!(wanted(&[63, 62, 60, 59]), [59, 58, 57, 56, 55, 54, 53]);
+    fn a_stream_asks_for_two_more_lines_with_each_one() {
+        assert_eq!(wanted(&[0]).0, []);
+        assert_eq!(wanted(&[0, 1]).0, now(&[2, 3]));
+        assert_eq!(wanted(&[0, 1, 2]).0, now(&[2, 3, 4, 5, 6]));
+        assert_eq!(wanted(&[0, 1, 2, 3, 4]).0, now(&[2, 3, 4, 5, 6, 7, 8, 9, 10]));
+        assert_eq!(wanted(&[63, 62, 61]).0, now(&[61, 60, 59, 58, 57]));
     }
 
     #[test]
-    fn a_page_without_an_order_or_that_left_is_no_stream() {
-        assert_eq!(wanted(&[0, 8, 3, 9, 2, 10]), []);
-        // Three pages in turn, of which two are remembered.
-        assert_eq!(wanted(&[0, 64, 128, 1, 65, 129, 2, 66, 130]), []);
-        assert_eq!(wanted(&[61, 62, 63]), [], "not beyond the page");
+    fn accesses_without_an_order_are_no_stream() {
+        assert_eq!(wanted(&[0, 8, 3, 9, 2, 20, 22, 24, 28, 32]).0, []);
+        // One that was overtaken changes nothing.
+        assert_eq!(wanted(&[0, 1, 3, 2, 4]).0, now(&[2, 3, 4, 5, 6, 7, 8]));
+    }
+
+    #[test]
+    fn a_stream_goes_on_into_the_next_page_wherever_that_is() {
+        let up: Vec<u64> = (54..=64).collect();
+        let (all, own) = wanted(&up);
+        // Six lines ahead: line 64 when the stream came to line 58, and so on.
+        assert_eq!(own, Some(6));
+        assert_eq!(all[all.len() - 5..], [(65, 5), (66, 4), (67, 3), (68, 2), (69, 1)]);
+        let down: Vec<u64> = (63..=74).rev().collect();
+        let (all, own) = wanted(&down);
+        assert_eq!((own, all.last()), (Some(6), Some(&(58, 1))));
+        assert_eq!(wanted(&[10, 11, 64]), (now(&[12, 13]), None), "not from the middle of a page");
+        assert_eq!(wanted(&[62, 63, 128]).1, None, "not into another page");
     }
 }

@@ -48,7 +48,7 @@ impl Stride {
         }
         row.equal = SURE.min(row.equal + 1);
         if row.equal == SURE {
-            want(wanted, line.wrapping_add_signed(step.saturating_mul(self.distance)), line);
+            want(wanted, line.wrapping_add_signed(step.saturating_mul(self.distance)), heard);
         }
     }
 }
@@ -61,9 +61,9 @@ mod tests {
         let mut stride = Stride::new(&StrideSpec { instructions: 16, distance: 4 });
         let mut wanted = Wanted::new();
         for &line in lines {
-            stride.hear(&Heard { instruction: 0x1000, line }, &mut wanted);
+            stride.hear(&Heard { instruction: 0x1000, page: 0, line, at_ps: 0 }, &mut wanted);
         }
-        wanted.to_vec()
+        wanted.iter().map(|(line, _)| *line).collect()
     }
 
     #[test]

@@ -2,28 +2,32 @@
 
 use arrayvec::ArrayVec;
 
-/// Lines that one access makes the prefetchers of a level ask for, at most.
-const MOST: usize = 16;
+/// Lines that one access makes the prefetchers of a level ask for, at most: a page, and some more.
+const MOST: usize = 72;
 /// The base-2 logarithm of the lines of a page.
 pub(super) const PAGE_SHIFT: u32 = 6;
 
-/// The lines that the prefetchers of a level ask for.
-pub(in crate::time) type Wanted = ArrayVec<u64, MOST>;
+/// The lines that the prefetchers of a level ask for, and when.
+pub(in crate::time) type Wanted = ArrayVec<(u64, u64), MOST>;
 
 /// An access that reaches a level, whether its line is there or not.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::time) struct Heard {
     /// The address of the instruction.
     pub(in crate::time) instruction: u64,
+    /// The page of its virtual address, in 4 KiB.
+    pub(in crate::time) page: u64,
     /// The line, by its physical address.
     pub(in crate::time) line: u64,
+    /// When it is.
+    pub(in crate::time) at_ps: u64,
 }
 
-/// Adds a line if there is room for it, and it lies in the page of another.
+/// Adds a line if there is room for it, and it lies in the page of the access that is heard of.
 #[inline]
-pub(super) fn want(wanted: &mut Wanted, line: u64, of: u64) {
-    if line >> PAGE_SHIFT == of >> PAGE_SHIFT {
+pub(super) fn want(wanted: &mut Wanted, line: u64, heard: &Heard) {
+    if line >> PAGE_SHIFT == heard.line >> PAGE_SHIFT {
         // The last ones of many are no loss: they are asked for with the next access.
-        let _ = wanted.try_push(line);
+        let _ = wanted.try_push((line, heard.at_ps));
     }
 }

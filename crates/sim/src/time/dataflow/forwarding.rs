@@ -92,6 +92,11 @@ impl Bytes {
     }
 
     #[inline(always)]
+    fn overlaps(self, others: Self) -> bool {
+        self.start() < others.end() && others.start() < self.end()
+    }
+
+    #[inline(always)]
     fn has(self, others: Self) -> bool {
         self.start() <= others.start() && others.end() <= self.end()
     }
@@ -130,7 +135,8 @@ impl Forwarding {
     pub(super) fn find(&self, wanted: Bytes, at: u64) -> Option<Found> {
         let (first, last) = wanted.words();
         if first == last {
-            let stored = self.in_flight(first, at)?;
+            // A store to other bytes of the word hides one before it: then the cache has the data, as far as is known.
+            let stored = self.in_flight(first, at).filter(|stored| stored.bytes.overlaps(wanted))?;
             return Some(self.found(stored, wanted, stored.bytes.has(wanted)));
         }
         self.find_in_words((first, last), wanted, at)
@@ -139,7 +145,8 @@ impl Forwarding {
     /// The same of bytes in several words.
     #[inline(never)]
     fn find_in_words(&self, (first, last): (u64, u64), wanted: Bytes, at: u64) -> Option<Found> {
-        let each = || (first..=last).map(|word| self.in_flight(word, at));
+        let overlaps = |stored: &Stored| stored.bytes.overlaps(wanted);
+        let each = || (first..=last).map(|word| self.in_flight(word, at).filter(overlaps));
         let newest = each().flatten().max_by_key(|stored| stored.number)?;
         let is_whole = each().all(|stored| stored.is_some_and(|stored| stored.number == newest.number));
         Some(self.found(newest, wanted, is_whole && newest.bytes.has(wanted)))
@@ -244,6 +251,10 @@ mod tests {
             Some(Found::Part { left: 12 }),
             "more than was stored"
         );
+        forwarding.store(bytes(0x1803, 1), 7);
+        for (addr, count) in [(0x1800, 1), (0x1804, 4), (0x17fe, 5)] {
+            assert_eq!(forwarding.find(bytes(addr, count), 6), None, "{addr:#x}: other bytes of the word");
+        }
         assert_eq!(forwarding.find(bytes(u64::MAX, 64), 6), None, "at the end of all addresses");
         forwarding.store(bytes(u64::MAX - 3, 8), 7);
         forwarding.store(bytes(0x2000, u16::MAX), 7);

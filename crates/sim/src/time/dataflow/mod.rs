@@ -6,7 +6,7 @@
 //! ```text
 //! fetch(l)    = max(fetch(l-1) + 1, redirect, dispatch of what follows line l - ahead); the line is there after its translation and
 //!               what it takes beyond a hit in the first cache for instructions
-//! take(b)     = max(take(b-1) + instructions/fetch-width, dispatch(b-1) - queue/width); + 1 and bubbles behind a taken branch
+//! take(b)     = max(take(b-1) + instructions/fetch-width, or what decoding them takes, dispatch(b-1) - queue/width); + 1 and bubbles behind a taken branch
 //! dispatch(i) = max(dispatch(i-1) + 1/width, retire(i - window), drain(store i - store buffer), redirect, take and lines of the block)
 //! address(i)  = max(dispatch(i) + 1, base register, index register); + complex-address
 //! load(i)     = first cycle >= address(i) with a load unit; + translation + latency of the cache, of DRAM
@@ -34,7 +34,7 @@
 //!
 //! An access to a line that is on its way waits until it arrives. Prefetchers (`time/prefetch`) hear of each access.
 //!
-//! Left out: wrong paths, caches of decoded instructions, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
+//! Left out: wrong paths, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
 //! have assumed latencies.
 
 mod buffer;

@@ -150,19 +150,18 @@ impl MemoryHierarchy {
     /// Brings a line into a level from below, as of a time, unless it is there. If too much is under way, it is asked for later; not at all, if
     /// that is later than what is under way has to wait for memory.
     fn prefetch(&mut self, core: usize, line: u64, into: usize, (at_ps, now_ps): (u64, u64)) {
-        let latest_ps = now_ps + self.memory_latency_ps();
-        let is_free = |own: &Followed| own.cores[core].under_way.next_free_ps() <= latest_ps;
-        if !self.followed.as_deref().is_some_and(is_free) || self.holds(core, line, into) {
+        let Some(followed) = &self.followed else { return };
+        let free_ps = followed.cores[core].under_way.next_free_ps();
+        if free_ps > now_ps + self.memory_latency_ps() || self.holds(core, line, into) {
             return;
         }
+        let asked_ps = free_ps.max(at_ps);
         let levels = self.levels();
         let from = (into + 1..levels).find(|&at| self.holds(core, line, at)).unwrap_or(levels);
         if from == levels && self.tier().is_some() {
             // A page that comes from flash wakes the core that asked for it, and no core waits for a prefetch.
             return;
         }
-        let starts_ps = |own: &Followed| own.cores[core].under_way.next_free_ps().max(at_ps);
-        let asked_ps = self.followed.as_deref().map_or(at_ps, starts_ps);
         let latency_ps = match from < levels {
             true => self.hit_latency_ps(core, line, from),
             false => {

@@ -8,6 +8,7 @@ use crate::host::{Cache, Host};
 use crate::machine::machine_file;
 use crate::measure::{Measurements, NOISY, Quantity, Steadiness};
 use crate::recalibrated::cache_size;
+use crate::tlbs::Pages;
 
 /// The way in which a machine file writes a number.
 #[derive(Clone, Copy)]
@@ -28,6 +29,8 @@ enum Form {
     CacheBytes,
     /// Gigabytes per second, as bytes in a second.
     Bandwidth,
+    /// Cycles of translation in huge pages, as the size of the host's pages.
+    HostPages,
 }
 
 /// The place of a quantity in a machine file.
@@ -82,9 +85,10 @@ const ROWS: &[Row] = &[
     row(Quantity::Walk,               "tlb.l2", "", Form::Cycles, "a walk whose entries are cached, on 4,096 pages"),
     row(Quantity::FirstCache,         "caches.l1", "latency", Form::Cycles, "a chain over half of the cache"),
     row(Quantity::SecondCache,        "caches.l2", "latency", Form::Cycles, "a chain over four times the first cache, at most half of the second"),
-    row(Quantity::ThirdCache,         "caches.l3", "latency", Form::Cycles, "a chain over four times the second cache"),
+    row(Quantity::ThirdCache,         "caches.l3", "latency", Form::Cycles, "a chain over four times the second cache, less its translation"),
     row(Quantity::ThirdCacheBytes,    "caches.l3", "size", Form::CacheBytes, "usable now, by chains over 1 to 32 MiB; other processors and guests have the rest"),
-    row(Quantity::Dram,               "memory", "latency", Form::Nanoseconds, "a chain over 256 MiB in huge pages"),
+    row(Quantity::HostPages,          "host", "pages", Form::HostPages, "translation from 4 KiB to 4 KiB of one huge page, on 512 of them; with entries for huge pages, none"),
+    row(Quantity::Dram,               "memory", "latency", Form::Nanoseconds, "a chain over 256 MiB in huge pages, less their translation"),
     row(Quantity::ReadBandwidth,      "memory", "bandwidth", Form::Bandwidth, "reading memory in order, in a second"),
     row(Quantity::WriteBandwidth,     "memory", "", Form::Bandwidth, "writing memory in order"),
     row(Quantity::MinorFault,         "kernel", "minor-fault", Form::Nanoseconds, "first touch of 4 KiB, less the zeroing"),
@@ -246,6 +250,7 @@ fn text(row: &Row, host: &Host, measured: &Measurements, document: &DocumentMut)
         Quantity::Window => {
             measured.value(Quantity::Width).is_some_and(|width| found.round() >= width.round())
         }
+        Quantity::HostPages => host.is_guest,
         _ => true,
     };
     is_sound.then_some(())?;
@@ -259,6 +264,10 @@ fn text(row: &Row, host: &Host, measured: &Measurements, document: &DocumentMut)
         Form::Nanoseconds => format!("{found:.1} ns"),
         Form::Frequency => format!("{:.0} MHz", 1e3 / found),
         Form::Bandwidth => format!("{:.0}MiB", (found * 1e9 / f64::from(1 << 20)).max(1.0)),
+        Form::HostPages => {
+            let is_small = found > measured.value(Quantity::SecondTlb)? / 2.0;
+            if is_small { Pages::Small.text() } else { Pages::Large.text() }.to_owned()
+        }
         Form::CacheBytes => {
             let ways = document.get("caches")?.get("l3")?.get("ways")?.as_integer()?;
             cache_size(found, ways)
@@ -291,7 +300,9 @@ impl Form {
     fn sample(self, sample: f64) -> String {
         match self {
             Self::Count(_) => format!("{sample:.2}"),
-            Self::Cycles | Self::BeyondFirstCache | Self::BeyondAddition => format!("{sample:.1} cycles"),
+            Self::Cycles | Self::BeyondFirstCache | Self::BeyondAddition | Self::HostPages => {
+                format!("{sample:.1} cycles")
+            }
             Self::Nanoseconds => format!("{sample:.1} ns"),
             Self::Frequency => format!("a cycle of {sample:.4} ns"),
             Self::CacheBytes => format!("{:.1} MiB", sample / f64::from(1 << 20)),

@@ -50,6 +50,8 @@ pub struct Host {
     pub memory_bytes: u64,
     /// The kernel's rule for transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
+    /// The percentage of free memory in blocks of less than 2 MiB, if its pages have 4 KiB and the kernel tells.
+    pub fragmentation: Option<u32>,
     /// Whether it is a virtual machine.
     pub is_guest: bool,
 }
@@ -111,6 +113,8 @@ impl Host {
             frequency: frequency(root, &cpuinfo),
             memory_bytes: memory_kib.saturating_mul(1024),
             huge_pages: huge_pages(root),
+            // Pages of Arm may be larger.
+            fragmentation: field("CPU implementer").is_none().then(|| fragmentation(root)).flatten(),
             is_guest: has_flag("hypervisor"),
         })
     }
@@ -188,4 +192,22 @@ fn huge_pages(root: &Path) -> Option<String> {
     let (_, rest) = text.split_once('[')?;
     let (word, _) = rest.split_once(']')?;
     ["always", "madvise", "never"].contains(&word).then(|| word.to_owned())
+}
+
+/// Returns the share of free memory in blocks of less than 2 MiB, in percent.
+fn fragmentation(root: &Path) -> Option<u32> {
+    /// Pages of 4 KiB to one of 2 MiB, as a power of two.
+    const HUGE_ORDER: usize = 9;
+    let text = read(root, "proc/buddyinfo").ok()?;
+    let [mut small, mut all] = [0; 2];
+    // `Node 0, zone Normal`, and the number of free blocks by order.
+    for line in text.lines() {
+        let counts = line.split_whitespace().skip(4).take(HUGE_ORDER + 10);
+        for (order, count) in counts.enumerate() {
+            let pages = count.parse::<u64>().ok()?.checked_mul(1 << order)?;
+            all = u64::checked_add(all, pages)?;
+            small += if order < HUGE_ORDER { pages } else { 0 };
+        }
+    }
+    small.checked_mul(100)?.checked_div(all).map(|percent| percent as u32)
 }

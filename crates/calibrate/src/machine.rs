@@ -166,7 +166,13 @@ fn cache(out: &mut String, cache: &Cache) {
 fn memory(out: &mut String, host: &Host) {
     header(out, "frames.buddy");
     line(out, format_args!("memory = \"{}GiB\"", host.memory_bytes.div_ceil(GIB)));
-    line(out, format_args!("source = \"/proc/meminfo, with what the kernel keeps: the next whole GiB\""));
+    let mut source = "/proc/meminfo, with what the kernel keeps: the next whole GiB".to_owned();
+    if let Some(percent) = host.fragmentation {
+        line(out, format_args!("fragmentation = {percent}"));
+        line(out, format_args!("choice = \"any\""));
+        source += ". /proc/buddyinfo: free memory in blocks below 2 MiB";
+    }
+    line(out, format_args!("source = {}", quoted(&source)));
     // A machine without entries for huge pages must not have any.
     let mut arrays = host.tlbs.iter().flat_map(|tlbs| tlbs.levels.iter().flatten());
     let has_entries = host.tlbs.is_none() || arrays.any(|array| array.pages.contains(&Pages::Large));
@@ -187,10 +193,13 @@ fn guest_of(out: &mut String) {
     header(out, "host");
     line(out, format_args!("levels = 4"));
     line(out, format_args!("pages = \"2MiB\""));
+    line(out, format_args!("given = \"before\""));
+    line(out, format_args!("tlb = 32"));
+    line(out, format_args!("walk-cache = [4, 4, 32]"));
     line(
         out,
         format_args!(
-            "source = \"A flag of the processor says that this is a virtual machine. Its host shows nothing: assumed as in x86-64-guest\""
+            "source = \"A flag of the processor says that this is a virtual machine. Its host shows nothing: its pages are assumed, the rest as in x86-64-guest. It has given them, because this computer has run for some time\""
         ),
     );
 }

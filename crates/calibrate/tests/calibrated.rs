@@ -32,7 +32,7 @@ fn host(third_ways: &str) -> Host {
 }
 
 /// What a quiet host of the reference machine's kind measures.
-const QUIET: [(Quantity, f64); 38] = [
+const QUIET: [(Quantity, f64); 39] = [
     (Quantity::Cycle, 0.3115),
     (Quantity::Width, 5.83),
     (Quantity::Window, 248.0),
@@ -62,6 +62,7 @@ const QUIET: [(Quantity, f64); 38] = [
     (Quantity::SecondCache, 12.1),
     (Quantity::ThirdCache, 53.2),
     (Quantity::ThirdCacheBytes, 12_100_000.0),
+    (Quantity::HostPages, 6.6),
     (Quantity::Dram, 141.26),
     (Quantity::ReadBandwidth, 16.04),
     (Quantity::WriteBandwidth, 12.5),
@@ -115,6 +116,21 @@ fn every_quantity_reaches_the_parameter_that_it_is_for() {
     assert!(!text.contains("Not measured") && !text.contains("noisy"), "{text}");
     assert!(text.contains("description = \"AMD EPYC, in a virtual machine, measured\""), "{text}");
     assert!(text.contains("[host]"), "it is a guest as before: {text}");
+    assert_eq!(pages_of_the_host(&machine).as_deref(), Some("4KiB"), "{text}");
+}
+
+fn pages_of_the_host(machine: &MachineSpec) -> Option<String> {
+    machine.translation.host.as_ref().map(|host| host.pages.to_string())
+}
+
+#[test]
+fn a_host_whose_pages_cost_nothing_within_huge_ones_has_huge_pages() {
+    let mut other = measured(&QUIET);
+    other.values.get_mut(&Quantity::HostPages).expect("measured").value = 0.2;
+    let (text, machine) = taken(&host("16"), &other);
+    assert_eq!(pages_of_the_host(&machine).as_deref(), Some("2MiB"), "{text}");
+    let (text, machine) = taken(&Host { is_guest: false, ..host("16") }, &measured(&QUIET));
+    assert!(machine.translation.host.is_none() && !text.contains("[host]"), "{text}");
 }
 
 #[test]

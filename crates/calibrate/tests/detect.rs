@@ -58,7 +58,13 @@ fn zen3() -> Host {
         ((0x8000_0019, 0), [0xf040_f040, 0, 0, 0]),
     ];
     let rule = ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
-    host(ZEN3, &ZEN3_CACHES, &[rule], &cpuid.into_iter().collect()).expect("it describes itself")
+    // Of 4,096 free pages, 256 + 256 lie in blocks of less than 2 MiB.
+    let free = (
+        "proc/buddyinfo",
+        "Node 0, zone      DMA    256      0      0      0      0      0      0      0      0      1      1\n\
+         Node 0, zone   Normal      0      0      0      0      0      0      0      0      1      0      2\n",
+    );
+    host(ZEN3, &ZEN3_CACHES, &[rule, free], &cpuid.into_iter().collect()).expect("it describes itself")
 }
 
 #[test]

@@ -109,7 +109,9 @@ fn a_program_of_the_user_is_judged() {
         "kernel writes",
         "prefetchers",
         "replacement",
+        "sets",
         "units",
+        "wrong ways",
     ];
     assert_eq!(without.keys().collect::<Vec<_>>(), ingredients);
 }

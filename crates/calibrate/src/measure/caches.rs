@@ -8,6 +8,7 @@ use super::chase::{IN_LINES, LINE_BYTES, Ring};
 use super::mapping::{Mapping, Pages};
 use super::quantity::Quantity;
 use super::samples::quartile;
+use super::translation::InHuge;
 use super::{Found, Lab};
 
 /// Steps of a chain in a sample: 0.1 to 3 ms.
@@ -28,7 +29,7 @@ pub(super) fn lines(bytes: usize) -> io::Result<Ring> {
 /// thread of the core may use a part, and over four times the second.
 pub(super) fn latencies(lab: &mut Lab<'_>) -> Found {
     let size = |level| lab.caches.iter().find(|cache| cache.level == level).map(|cache| cache.bytes as usize);
-    let third = size(3).and(size(2)).map(|bytes| bytes * 4);
+    let third = size(3).and(size(2)).map(|_| lab.third_bytes());
     let sizes = [
         (Quantity::FirstCache, size(1).map(|bytes| bytes / 2)),
         (
@@ -39,20 +40,23 @@ pub(super) fn latencies(lab: &mut Lab<'_>) -> Found {
     ];
     let mut each = |(quantity, bytes): (Quantity, Option<usize>)| {
         let ring = bytes.filter(|bytes| *bytes <= lab.bench.memory_bytes).and_then(|bytes| lines(bytes).ok());
-        (quantity, ring.map_or_else(Vec::new, |mut ring| latency(&mut lab.bench, &mut ring)))
+        let translation_ns = if quantity == Quantity::ThirdCache { lab.in_huge.third_ns } else { 0.0 };
+        let latencies = |mut ring: Ring| latency(&mut lab.bench, &mut ring, translation_ns);
+        (quantity, ring.map_or_else(Vec::new, latencies))
     };
     sizes.map(&mut each).into()
 }
 
-/// Returns the cycles of a step, once the caches hold of the cycle what they can.
-fn latency(bench: &mut Bench<'_>, ring: &mut Ring) -> Vec<f64> {
+/// Returns the cycles of a step without its translation, once the caches hold of the cycle what they can.
+fn latency(bench: &mut Bench<'_>, ring: &mut Ring, translation_ns: f64) -> Vec<f64> {
     ring.warm();
-    bench.sample_cycles(|bench| ring.step(bench, STEPS))
+    bench.sample_cycles(|bench| ring.step(bench, STEPS) - translation_ns)
 }
 
-/// The latency of DRAM.
+/// The latency of DRAM, without the translation of the chain's pages.
 pub(super) fn dram(lab: &mut Lab<'_>) -> Found {
-    vec![(Quantity::Dram, lab.bench.sample(|bench| lab.dram.step(bench, STEPS)))]
+    let translation_ns = lab.in_huge.dram_ns;
+    vec![(Quantity::Dram, lab.bench.sample(|bench| lab.dram.step(bench, STEPS) - translation_ns))]
 }
 
 /// Returns the bytes that a cache holds of chains of several sizes (bytes, and the time of a step): of each, the part whose steps are
@@ -90,7 +94,8 @@ pub(super) fn third_cache(lab: &mut Lab<'_>) -> Found {
         return Vec::new();
     };
     let Some(steps) = sweep(&mut lab.bench, most) else { return Vec::new() };
-    vec![(Quantity::ThirdCacheBytes, vec![usable(&steps, hit * cycle, miss)])]
+    let InHuge { third_ns, dram_ns } = lab.in_huge;
+    vec![(Quantity::ThirdCacheBytes, vec![usable(&steps, hit * cycle + third_ns, miss + dram_ns)])]
 }
 
 /// Returns the time of a step by size of the chain; none if the bench is to end.
@@ -106,7 +111,7 @@ fn sweep(bench: &mut Bench<'_>, most: usize) -> Option<Vec<(usize, f64)>> {
 
 /// Misses at a time: the latency of one chain over the time of a load in the best number of independent ones.
 pub(super) fn outstanding(lab: &mut Lab<'_>) -> Found {
-    let Lab { bench, dram, .. } = lab;
+    let Lab { bench, dram, in_huge, .. } = lab;
     let all = [
         together::<8>(bench, dram),
         together::<12>(bench, dram),
@@ -114,7 +119,9 @@ pub(super) fn outstanding(lab: &mut Lab<'_>) -> Found {
         together::<24>(bench, dram),
         together::<32>(bench, dram),
     ];
-    let one = quartile(&bench.sample(|bench| dram.step(bench, STEPS / 4)));
+    // Walks overlap, too: what counts is how many lines are under way.
+    let translation_ns = in_huge.dram_ns;
+    let one = quartile(&bench.sample(|bench| dram.step(bench, STEPS / 4) - translation_ns));
     let best = all.into_iter().flatten().min_by(f64::total_cmp);
     vec![(Quantity::Outstanding, one.zip(best).map(|(one, best)| one / best).into_iter().collect())]
 }

@@ -25,6 +25,9 @@ pub(super) const IN_LINES: Place = |link| link * LINE_WORDS;
 /// Links in every page: another line in each, so that they spread over the sets of a cache.
 pub(super) const IN_PAGES: Place = |link| link * PAGE_WORDS + link % (PAGE_BYTES / LINE_BYTES) * LINE_WORDS;
 
+/// Links in every sixteenth page, as those of [`IN_PAGES`]: each has a line of page tables of its own, because eight entries lie in one.
+pub(super) const IN_SIXTEENTH_PAGES: Place = |link| IN_PAGES(link) + 15 * link * PAGE_WORDS;
+
 /// A cycle of dependent loads in memory of its own, and where its reader is.
 #[derive(Debug)]
 pub(super) struct Ring {
@@ -56,6 +59,11 @@ impl Ring {
         }
         let at = words[0];
         Ok(Self { mapping, count, place, at, random })
+    }
+
+    /// Returns the bytes of the memory in which the links are.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(self.words())
     }
 
     /// Returns the memory in which the links are.

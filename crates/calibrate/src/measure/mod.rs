@@ -35,6 +35,7 @@ use samples::quartile;
 pub use sets::OWN;
 use sets::Sets;
 use steady::{Watch, additions};
+use translation::InHuge;
 
 /// The samples of a probe in one round, by quantity; none of a quantity that could not be measured.
 type Found = Vec<(Quantity, Vec<f64>)>;
@@ -45,6 +46,7 @@ struct Lab<'a> {
     caches: Vec<Cache>,
     /// A chain through memory that no cache holds.
     dram: Ring,
+    in_huge: InHuge,
     /// The lower quartiles of the round so far.
     now: BTreeMap<Quantity, f64>,
 }
@@ -64,6 +66,7 @@ const PROBES: &[Probe] = &[
     Probe { name: "widths and units",           run: |lab| core::units(&mut lab.bench) },
     #[cfg(target_arch = "x86_64")]
     Probe { name: "mispredictions",             run: |lab| core::misprediction(&mut lab.bench) },
+    Probe { name: "pages of the host",          run: translation::in_huge },
     Probe { name: "latencies of the caches",    run: caches::latencies },
     Probe { name: "latency of DRAM",            run: caches::dram },
     Probe { name: "usable third cache",         run: caches::third_cache },
@@ -119,6 +122,7 @@ pub fn measure(
         bench: Bench::new(SAMPLES, memory_bytes as usize, is_stopped),
         caches: host.caches.clone(),
         dram: caches::lines(DRAM_BYTES.min(memory_bytes / 2) as usize)?,
+        in_huge: InHuge::default(),
         now: BTreeMap::new(),
     };
     let (mut watch, mut sets) = (Watch::begin(), Sets::default());
@@ -140,6 +144,11 @@ pub fn measure(
 }
 
 impl Lab<'_> {
+    /// Returns the bytes of a chain that hits in the third cache, four times the second; 0 if that is not known.
+    fn third_bytes(&self) -> usize {
+        self.caches.iter().find(|cache| cache.level == 2).map_or(0, |cache| cache.bytes as usize * 4)
+    }
+
     /// Runs every probe once, or as many as there is time for.
     fn round(&mut self, sets: &mut Sets, progress: &mut dyn FnMut(&'static str)) {
         // Where nothing is known, all is alike.

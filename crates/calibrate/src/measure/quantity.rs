@@ -57,7 +57,9 @@ pub enum Quantity {
     ThirdCache,
     /// Bytes of the third cache that this processor can use now.
     ThirdCacheBytes,
-    /// Nanoseconds of a load from DRAM.
+    /// Cycles that translation adds to a load, from 4 KiB to 4 KiB of huge pages whose entries the first TLB could hold.
+    HostPages,
+    /// Nanoseconds of a load from DRAM, without translation.
     Dram,
     /// Misses that are under way at a time.
     Outstanding,

@@ -1,7 +1,7 @@
 //! TLBs and walks: the reach of each level, what a hit costs, and a walk.
 
 use super::bench::Bench;
-use super::chase::{IN_LINES, IN_PAGES, Ring};
+use super::chase::{IN_LINES, IN_PAGES, IN_SIXTEENTH_PAGES, Place, Ring};
 use super::mapping::{PAGE_BYTES, Pages};
 use super::quantity::Quantity;
 use super::{Found, Lab};
@@ -13,8 +13,39 @@ const PAGES: [usize; 24] = [
 ];
 /// The number of pages whose translations the second TLB holds and the first does not, on all processors known to the built-in machines.
 const HITS_SECOND: usize = 512;
+/// What stands for no cycles: noise has both signs.
+const LEAST_CYCLES: f64 = 0.01;
 /// Steps in a sample: 0.1 ms and more.
 const STEPS: usize = 20_000;
+
+/// What the translation of huge pages adds to chains through them: nothing but hits in the second TLB where a TLB has an entry for a huge
+/// page, more where the host of a virtual machine has it in pages of 4 KiB.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct InHuge {
+    /// Nanoseconds of a step through the memory of a chain that hits in the third cache.
+    pub(super) third_ns: f64,
+    /// Nanoseconds of a step through the memory of a chain that hits in no cache.
+    pub(super) dram_ns: f64,
+}
+
+impl InHuge {
+    /// Measures chains through so many bytes; nothing is added where memory is refused.
+    pub(super) fn measure(bench: &mut Bench<'_>, third_bytes: usize, dram_bytes: usize) -> Self {
+        let third = cost(bench, third_bytes / PAGE_BYTES, IN_PAGES, Pages::Huge);
+        // As far apart as the links of the chain, but few enough for the second cache: what is measured is translation, not data.
+        let dram = cost(bench, dram_bytes / (16 * PAGE_BYTES), IN_SIXTEENTH_PAGES, Pages::Huge);
+        let [third_ns, dram_ns] = [third, dram].map(|cycles| cycles.unwrap_or(0.0).max(0.0) * bench.cycle());
+        Self { third_ns, dram_ns }
+    }
+}
+
+/// The pages of the host, as they show in huge pages of ours; and what these add to the chains of the other probes.
+pub(super) fn in_huge(lab: &mut Lab<'_>) -> Found {
+    let cost = cost(&mut lab.bench, HITS_SECOND, IN_PAGES, Pages::Huge);
+    let (third_bytes, dram_bytes) = (lab.third_bytes(), lab.dram.bytes());
+    lab.in_huge = InHuge::measure(&mut lab.bench, third_bytes, dram_bytes);
+    vec![(Quantity::HostPages, cost.into_iter().map(|cost| cost.max(LEAST_CYCLES)).collect())]
+}
 
 /// The TLBs and walks. Each round has memory of its own: frames differ, and so do the conflicts in the caches.
 pub(super) fn tlbs(lab: &mut Lab<'_>) -> Found {
@@ -33,12 +64,12 @@ pub(super) fn tlbs(lab: &mut Lab<'_>) -> Found {
 fn costs(bench: &mut Bench<'_>) -> Option<Vec<(usize, f64)>> {
     let most = bench.memory_bytes / PAGE_BYTES;
     let counts = PAGES.into_iter().filter(|count| *count <= most);
-    counts.map(|count| Some((count, cost(bench, count)?))).collect()
+    counts.map(|count| Some((count, cost(bench, count, IN_PAGES, Pages::Small)?))).collect()
 }
 
-/// Returns the cycles by which a step from page to page takes longer than one between as many lines of a huge page.
-fn cost(bench: &mut Bench<'_>, count: usize) -> Option<f64> {
-    let mut apart = Ring::new(count, IN_PAGES, Pages::Small).ok()?;
+/// Returns the cycles by which a step between places far apart, in pages of this size, takes longer than one between as many lines of a huge page.
+fn cost(bench: &mut Bench<'_>, count: usize, place: Place, pages: Pages) -> Option<f64> {
+    let mut apart = Ring::new(count, place, pages).ok()?;
     let mut together = Ring::new(count, IN_LINES, Pages::Huge).ok()?;
     let mut least = |ring: &mut Ring| {
         ring.warm();

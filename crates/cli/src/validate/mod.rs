@@ -218,14 +218,15 @@ impl Judge<'_> {
         let wanted = specs.len();
         if let Some(look) = look.filter(|_| wants_band && strange.is_none()) {
             // The look in the middle is the machine itself.
-            let least = Glance { third_cache_bytes: look.third_cache_least_bytes, ..look };
-            specs.push(self.spec(Some(least))?.0);
+            for third_cache_bytes in look.third_cache_range {
+                specs.push(self.spec(Some(Glance { third_cache_bytes, ..look }))?.0);
+            }
         }
         let mut predicted = predict(program, &specs)?;
-        let least = predicted.split_off(wanted);
-        let band = least.first().map(|least| {
-            let [one, other] = [least.cpu_ns, predicted[0].cpu_ns];
-            [one.min(other), one.max(other)]
+        let ends = predicted.split_off(wanted);
+        let band = (!ends.is_empty()).then(|| {
+            let times = ends.iter().chain(&predicted[..1]).map(|predicted| predicted.cpu_ns);
+            times.fold([f64::INFINITY, 0.0], |[least, most]: [f64; 2], ns| [least.min(ns), most.max(ns)])
         });
         Ok(Both { native, predicted, band, void: void.or(strange) })
     }

@@ -9,6 +9,7 @@ use pagewalk_sim::run::{RunOptions, run as run_machines};
 use pagewalk_sim::spec::MachineSpec;
 use pagewalk_sim::spec::settings::{DataflowSpec, Replacement};
 use pagewalk_trace::Source;
+use pagewalk_vm::sets::Indexing;
 
 use super::programs::Runnable;
 use crate::ending;
@@ -28,6 +29,10 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
     Ingredient {
         name: "branches",
         switch_off: |machine| of_core(machine, |core| core.are_branches_predicted = false),
+    },
+    Ingredient {
+        name: "wrong ways",
+        switch_off: |machine| of_core(machine, |core| core.are_wrong_ways_followed = false),
     },
     Ingredient { name: "branch targets", switch_off: |machine| of_core(machine, |core| core.targets = None) },
     Ingredient {
@@ -50,6 +55,12 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
         name: "replacement",
         switch_off: |machine| {
             machine.hierarchy.caches.iter_mut().for_each(|cache| cache.replacement = Replacement::Lru);
+        },
+    },
+    Ingredient {
+        name: "sets",
+        switch_off: |machine| {
+            machine.hierarchy.caches.iter_mut().for_each(|cache| cache.indexing = Indexing::Modulo);
         },
     },
     Ingredient { name: "bandwidth", switch_off: |machine| machine.hierarchy.memory.line_ps = None },

@@ -38,7 +38,7 @@ pub(super) struct Known {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Best {
     pub(super) native: Native,
-    /// What the looks before and behind it showed; none without looks.
+    /// What the looks before and behind it showed, with the range of the third cache at all runs; none without looks.
     pub(super) look: Option<Glance>,
     /// Why it does not count, if it does not.
     pub(super) void: Option<String>,
@@ -123,8 +123,13 @@ impl Best {
     fn or_better(self, other: Self) -> Self {
         let minor_faults = self.native.minor_faults.min(other.native.minor_faults);
         let key = |run: &Self| (run.void.is_some(), run.native.cpu_ns);
-        let mut better = if key(&other) < key(&self) { other } else { self };
+        let mut better = if key(&other) < key(&self) { other.clone() } else { self.clone() };
         better.native.minor_faults = minor_faults;
+        // What a program has of the third cache is what all looks at its runs allow.
+        better.look = match (better.look, self.look, other.look) {
+            (Some(look), Some(one), Some(two)) => Some(look.widened(&one).widened(&two)),
+            _ => better.look,
+        };
         better
     }
 }

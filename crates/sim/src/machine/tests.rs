@@ -51,6 +51,7 @@ mod serving;
 mod serving_code;
 mod threads;
 mod units;
+mod wrong_ways;
 
 /// The checks of machines that are generic in the type of page table, for one type.
 #[derive(Clone, Copy)]

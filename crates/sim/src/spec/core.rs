@@ -37,6 +37,11 @@ static BRANCHES: Words<bool> = Words(&[
     ("known", false, "every branch is foreseen, and costs nothing"),
 ]);
 
+static WRONG_WAYS: Words<bool> = Words(&[
+    ("ignored", false, "nothing happens there"),
+    ("followed", true, "what both ways have in common asks for its lines while the branch waits for memory"),
+]);
+
 static UNITS_LIMITED: Words<bool> =
     Words(&[("limited", true, "as the numbers below"), ("unlimited", false, "one is always free")]);
 
@@ -46,6 +51,7 @@ section! {
         is_in_order: bool = "order" word(&ORDER) or "\"out-of-order\"", "when an instruction begins; it ends when it is done, so that others go on behind a load until one needs it";
         are_dependences_followed: bool = "dependences" word(&DEPENDENCES) or "\"followed\"", "dependences through registers";
         are_branches_predicted: bool = "branches" word(&BRANCHES) or "\"predicted\"", "conditional and indirect branches, and returns";
+        are_wrong_ways_followed: bool = "wrong-ways" word(&WRONG_WAYS) or "\"ignored\"", "the way behind a branch that was predicted wrongly, until the branch is done; of out-of-order cores";
         are_units_limited: bool = "units" word(&UNITS_LIMITED) or "\"limited\"", "execution units";
         fetch_width: u32 = "fetch-width" integer(1, 64) or "8", "instructions that the front end takes per cycle, up to a taken branch; `width` at least";
         retire_width: u32 = "retire-width" integer(1, 64) or "8", "instructions retired per cycle";
@@ -178,6 +184,7 @@ section! {
     pub struct WalkerSpec {
         count: u32 = "count" integer(1, 64) or "1", "walks under way at once, per core";
         enters: u32 = "enters" word(&ENTERS) or "\"l1\"", "the cache level that a walk's references enter";
+        start_ps: u64 = "start" time(MILLISECOND_PS) or "\"0 cycles\"", "from the miss in the last TLB to the look into the walk caches";
     }
 }
 

@@ -1,7 +1,7 @@
 //! The host of a guest.
 
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize, Pfn};
-use pagewalk_vm::table::{Geometry, HostDesign, Levels, RadixHost, X86_64};
+use pagewalk_vm::table::{Geometry, Giving, HostDesign, Levels, RadixHost, X86_64};
 
 use super::frames::FrameKind;
 use super::kernel::KernelSpec;
@@ -17,6 +17,8 @@ pub struct HostSpec {
     pub levels: u32,
     /// The pages that the host gives to the guest.
     pub pages: PageSize,
+    /// When the host gives them.
+    pub giving: Giving,
     /// The time of an exit to the host and back for a page that it has not given yet, without zeroing it.
     pub fault_ps: u64,
     /// Entries of the TLB for guest-physical pages, fully associative; 0 for none.
@@ -31,6 +33,15 @@ static PAGES: Words<PageSize> = Words(&[
     ("1GiB", PageSize::Size1G, "giant pages"),
 ]);
 
+static GIVING: Words<Giving> = Words(&[
+    ("at-first-touch", Giving::AtFirstTouch, "when the guest first touches them, in that order"),
+    (
+        "before",
+        Giving::Before,
+        "before the program began, from anywhere in the host's memory: an exit is never needed",
+    ),
+]);
+
 section! {
     /// The host, whose tables the guest's walks can go through.
     pub(super) fn host(
@@ -39,6 +50,7 @@ section! {
     pub(super) const HOST {
         levels = "levels" integer(3, 5) or "4", "levels of the host's radix tree";
         pages = "pages" word(&PAGES) or "\"4KiB\"", "pages that the host gives to the guest";
+        giving = "given" word(&GIVING) or "\"at-first-touch\"", "when the host gives its pages";
         fault_ps = "fault" time(STEP_PS) or "\"2 us\"", "an exit to the host and back for a page that it has not given yet, without zeroing it";
         tlb_entries = "tlb" integer(0, 4_096) or "0", "entries of the TLB from guest-physical to host-physical pages, fully associative; 0 for none";
         walk_cache = "walk-cache" integers(4_096, 8) or "[0]", "entries per level of the host's table but the last, root first, 0 to leave one out; one number for all; [0] for none";
@@ -86,6 +98,7 @@ section! {
         Some(HostSpec {
             levels,
             pages,
+            giving: giving?,
             fault_ps: fault_ps?,
             tlb_entries: tlb_entries?,
             walk_cache: has_any.then_some(entries),
@@ -105,6 +118,7 @@ impl HostSpec {
         let design = HostDesign {
             levels: Levels(self.levels),
             pages: self.pages,
+            giving: self.giving,
             tlb_entries: self.tlb_entries,
             walk_cache: self.walk_cache.clone(),
             cores,

@@ -1,5 +1,7 @@
 //! Caches, DRAM and the mesh of a machine file.
 
+use pagewalk_vm::sets::Indexing;
+
 use super::core::CoreSpec;
 use super::error::Diagnostic;
 use super::geometry::{Misfit, check_cache};
@@ -23,6 +25,15 @@ static REPLACEMENTS: Words<Replacement> = Words(&[
     ),
 ]);
 
+static INDEXINGS: Words<Indexing> = Words(&[
+    ("modulo", Indexing::Modulo, "the line's number modulo the number of sets"),
+    (
+        "xor-fold",
+        Indexing::XorFold,
+        "the same, once its low bits are exclusive-or'ed with as many bits above them",
+    ),
+]);
+
 section! {
     /// The settings of one cache level.
     pub struct CacheSpec {
@@ -30,6 +41,7 @@ section! {
         ways: u32 = "ways" integer(1, MAX_WAYS), "ways of a set";
         latency_ps: u64 = "latency" time(MILLISECOND_PS), "load-to-use time of a hit, from the core; grows with the level";
         replacement: Replacement = "replacement" word(&REPLACEMENTS) or "\"lru\"", "the line of a set that is evicted";
+        indexing: Indexing = "index" word(&INDEXINGS) or "\"modulo\"", "the set of a line, by its physical address";
         prefetch: Option<PrefetchSpec> = "prefetch" part(PrefetchSpec),
             "prefetchers, which bring lines into this level (with `core.dataflow`, where the source says which blocks are executed)";
     }

@@ -15,6 +15,8 @@ section! {
     /// The keys of a next-line prefetcher, which asks for the lines behind each one.
     pub struct NextLineSpec {
         lines: u32 = "lines" integer(1, 8) or "1", "lines behind the one that is used";
+        remembered: u32 = "remembered" integer(0, 65_536) or "0",
+            "lines behind others that are remembered, to see whether they are used: an instruction of which most are not gets none; rounded up to a power of two. 0: each gets them";
     }
 }
 

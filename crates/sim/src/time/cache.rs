@@ -1,12 +1,12 @@
 //! The data caches and DRAM, as seen by a core and by its page walkers.
 //!
-//! Physically indexed, 64-byte lines, true LRU, write-back and write-allocate; a miss fills every level from the
+//! Physically indexed, 64-byte lines, write-back and write-allocate; a miss fills every level from the
 //! one that missed upwards. Levels are neither inclusive nor exclusive of each other. All levels but the last
 //! are private to a core. Not modelled: coherence traffic, bank conflicts of caches; of DRAM, what
 //! [`Dram`](super::Dram) leaves out, and without `[memory.dram]`, rows and banks.
 
 use pagewalk_vm::addr::PhysAddr;
-use pagewalk_vm::sets::LineArray;
+use pagewalk_vm::sets::{Indexing, LineArray};
 
 use super::Missed;
 use super::bandwidth::Bandwidth;
@@ -48,7 +48,7 @@ pub struct CacheCounts {
     pub write_backs: u64,
 }
 
-/// Returns the empty lines of a cache of so many bytes; physical addresses end at `end`.
+/// Returns the empty lines of a cache of so many bytes, in sets by their numbers' low bits; physical addresses end at `end`.
 pub(super) fn lines(bytes: u64, ways: u32, replacement: Replacement, end: PhysAddr) -> LineArray {
     let lines = u32::try_from(bytes >> LINE_SHIFT).expect("the machine file was checked");
     let line_bits = end.0.next_power_of_two().trailing_zeros() - LINE_SHIFT;
@@ -59,8 +59,9 @@ pub(super) fn lines(bytes: u64, ways: u32, replacement: Replacement, end: PhysAd
 
 impl Cache {
     fn new(spec: &CacheSpec, end: PhysAddr) -> Self {
+        let lines = lines(spec.bytes, spec.ways, spec.replacement, end);
         Self {
-            lines: lines(spec.bytes, spec.ways, spec.replacement, end),
+            lines: if spec.indexing == Indexing::XorFold { lines.folded() } else { lines },
             latency_ps: spec.latency_ps,
             counts: CacheCounts::default(),
         }

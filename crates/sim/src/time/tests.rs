@@ -1,6 +1,7 @@
 //! The interval model against its own equations, at the tick.
 
 use pagewalk_vm::addr::{Granule, PhysAddr, VirtAddr};
+use pagewalk_vm::sets::Indexing;
 use pagewalk_vm::table::cuckoo::Policy;
 use pagewalk_vm::table::hashed::HashedDesign;
 use pagewalk_vm::table::{Waits, WalkRead};
@@ -24,9 +25,17 @@ fn machine() -> MachineSpec {
     spec.core.width = 1;
     spec.core.window = 10;
     spec.core.outstanding = 2;
+    let cache = CacheSpec {
+        bytes: 1 << 20,
+        ways: 16,
+        latency_ps: 0,
+        replacement: Replacement::Lru,
+        indexing: Indexing::Modulo,
+        prefetch: None,
+    };
     spec.hierarchy.caches = vec![
-        CacheSpec { bytes: 64 * 64, ways: 1, latency_ps: L1, replacement: Replacement::Lru, prefetch: None },
-        CacheSpec { bytes: 1 << 20, ways: 16, latency_ps: L2, replacement: Replacement::Lru, prefetch: None },
+        CacheSpec { bytes: 64 * 64, ways: 1, latency_ps: L1, ..cache.clone() },
+        CacheSpec { latency_ps: L2, ..cache },
     ];
     spec.hierarchy.memory.latency_ps = DRAM;
     spec.translation.walker.enters = 1;
@@ -99,7 +108,7 @@ fn walked(reads: &[(u64, Waits)], table: TableKind) -> u64 {
 fn walked_on(reads: &[(u64, Waits)], second: &[(u64, Waits)], table: TableKind) -> u64 {
     let mut spec = machine();
     spec.translation.table = table;
-    spec.translation.walker = WalkerSpec { count: 1, enters: 2 };
+    spec.translation.walker = WalkerSpec { count: 1, enters: 2, start_ps: 0 };
     let mut clock = clock_of(&spec);
     clock.segment(0, Some(1), 1);
     // The last line is in the second level already.
@@ -156,7 +165,7 @@ fn a_second_table_adds_its_references_and_nothing_else() {
 #[test]
 fn a_second_table_in_the_background_follows_the_first() {
     let mut spec = machine();
-    spec.translation.walker = WalkerSpec { count: 2, enters: 1 };
+    spec.translation.walker = WalkerSpec { count: 2, enters: 1, start_ps: 0 };
     let mut clock = clock_of(&spec);
     clock.segment(0, Some(1), 1);
     clock.begin(0);

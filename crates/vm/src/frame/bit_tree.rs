@@ -1,5 +1,7 @@
 //! A set of small integers that finds its least member in a handful of steps.
 
+use crate::random::SplitMix64;
+
 /// A 64-ary tree of bitmaps over the integers below a fixed bound.
 ///
 /// A bit of the lowest level stands for a member; a bit of a higher level is set if the word below it is not
@@ -106,6 +108,29 @@ impl BitTree {
         Some((self.least_leaf - self.leaves) << WORD_SHIFT | word.trailing_zeros() as usize)
     }
 
+    /// Returns a member that is drawn: at every level the next one behind a place that is.
+    pub(super) fn any(&mut self, random: &mut SplitMix64) -> Option<usize> {
+        if self.members == 0 {
+            return None;
+        }
+        'from_root: loop {
+            let mut index = 0;
+            for level in 0..self.levels {
+                let word = self.words[self.starts[level] + index];
+                if word == 0 {
+                    // The root has a member below it, so this is not the root.
+                    let parent = self.starts[level - 1] + (index >> WORD_SHIFT);
+                    self.words[parent] &= !(1 << (index & WORD_MASK));
+                    continue 'from_root;
+                }
+                let turn = random.below(64) as u32;
+                let bit = (word.rotate_right(turn).trailing_zeros() + turn) as usize & WORD_MASK;
+                index = index << WORD_SHIFT | bit;
+            }
+            return Some(index);
+        }
+    }
+
     /// Sets the bits above a word that is no longer zero, up to the first that is set already.
     #[inline]
     fn mark_parents(&mut self, mut index: usize) {
@@ -168,6 +193,22 @@ mod tests {
             tree.remove(last);
             assert_eq!(tree.first(), None);
         }
+    }
+
+    #[test]
+    fn every_member_can_be_drawn_and_nothing_else_is() {
+        let mut tree = BitTree::new(300_000);
+        assert_eq!(tree.any(&mut SplitMix64::new(1)), None);
+        let mut members: BTreeSet<usize> = (0..100).map(|at| at * at * 29).collect();
+        members.iter().for_each(|&member| tree.insert(member));
+        // Each removal may leave stale bits above it.
+        let mut random = SplitMix64::new(1);
+        while !members.is_empty() {
+            let drawn = tree.any(&mut random).expect("a member");
+            assert!(members.remove(&drawn), "{drawn}");
+            tree.remove(drawn);
+        }
+        assert_eq!(tree.any(&mut random), None);
     }
 
     proptest! {

@@ -6,7 +6,8 @@
 //! An allocation takes the smallest free block that is large enough and, among equals, the one with the lowest
 //! address: deterministic, and it fills memory from the bottom. Linux takes from the head of a list instead
 //! (`DEVIATION:` the address order of frames differs, which block sizes are available does not), and it keeps
-//! per-CPU lists of single frames in front, which we leave out.
+//! per-CPU lists of single frames in front, which we leave out. On a system that has run for some time, such lists lead
+//! anywhere: a [scattered](BuddyAllocator::scattered) allocator draws one of the equals.
 //!
 //! There is no record per frame, only two bits per possible block (free; handed out), in memory that the host
 //! provides when it is first touched: 1 TiB of simulated memory reserves 130 MiB and touches a few KiB until
@@ -15,6 +16,7 @@
 use super::bit_tree::BitTree;
 use super::{FrameAllocator, OutOfFrames};
 use crate::addr::{PAGE_BYTES, Pfn};
+use crate::random::SplitMix64;
 
 /// The order of the largest block: 2^18 frames, 1 GiB.
 pub const MAX_ORDER: u32 = 18;
@@ -44,6 +46,8 @@ pub struct BuddyAllocator {
     free_frames: u64,
     /// All frames, the reserved one included.
     frames: u64,
+    /// Draws one of several blocks; none if the one with the lowest address is taken.
+    scattered: Option<SplitMix64>,
 }
 
 /// All blocks of one order, numbered from address 0.
@@ -73,7 +77,7 @@ impl BuddyAllocator {
             return Err(MemorySizeError { memory_bytes });
         }
         let orders = (0..=MAX_ORDER).map(|order| Order::new(frames >> order)).collect();
-        let mut allocator = Self { orders, orders_with_free: 0, free_frames: 0, frames };
+        let mut allocator = Self { orders, orders_with_free: 0, free_frames: 0, frames, scattered: None };
         let mut first = FIRST_FRAME;
         while first < frames {
             let order = first.trailing_zeros().min((frames - first).ilog2()).min(MAX_ORDER);
@@ -82,6 +86,12 @@ impl BuddyAllocator {
             first += 1 << order;
         }
         Ok(allocator)
+    }
+
+    /// Lets an allocator draw one of several free blocks that are equally good.
+    #[must_use]
+    pub fn scattered(self, seed: u64) -> Self {
+        Self { scattered: Some(SplitMix64::new(seed)), ..self }
     }
 
     /// Takes a block of `2^order` frames and answers its first frame, a multiple of `2^order`.
@@ -96,7 +106,12 @@ impl BuddyAllocator {
             return Err(self.out_of_frames(order));
         }
         let from = large_enough.trailing_zeros();
-        let mut block = self.orders[from as usize].free.first().expect("the order has a free block");
+        let free = &mut self.orders[from as usize].free;
+        let found = match &mut self.scattered {
+            None => free.first(),
+            Some(random) => free.any(random),
+        };
+        let mut block = found.expect("the order has a free block");
         self.remove_free(block, from);
         // Keep the lower half, give the upper one back, until the block is as small as wanted.
         for smaller in (order..from).rev() {

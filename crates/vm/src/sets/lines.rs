@@ -8,14 +8,17 @@ use crate::simd::{equal_16, equal_32};
 
 /// The lines that a cache holds, with a dirty bit each.
 ///
-/// A line is the address divided by the line size; its set is that number modulo the number of sets. What a look-up needs of a
-/// usual cache stands in one or two cache lines of the host, because the set is known and the rest of a line's number is
+/// A line is the address divided by the line size; its set is that number modulo the number of sets, or, of a [folded](Self::folded)
+/// array, of the number folded. What a look-up needs of a usual cache stands in one or two cache lines of the host, because the set is known and the rest of a line's number is
 /// short: 16 bits for a large last-level cache, 32 bits for any other. Wider caches or numbers take a [`SetArray`], and so
 /// do caches whose number of sets is not a power of two, or which have another replacement.
 #[derive(Clone, Debug)]
 pub struct LineArray {
     layout: Layout,
     set_mask: u64,
+    /// The bits of a line's number that those `fold_shift` above them change.
+    fold_mask: u64,
+    fold_shift: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -69,7 +72,7 @@ impl LineArray {
         let any = match (ArrayShape { entries: lines, ways, replacement, indexing }).array()? {
             ShapedArray::LowBits(any) => any,
             ShapedArray::Computed(any) => {
-                return Ok(Self { layout: Layout::Modulo(Slots::new(any)), set_mask: 0 });
+                return Ok(Self::of(Layout::Modulo(Slots::new(any)), 0));
             }
         };
         let set_mask = any.sets() - 1;
@@ -80,12 +83,41 @@ impl LineArray {
             17..=32 if fits_row => Layout::Long(rows(lines, ways, replacement)),
             _ => Layout::Wide(Slots::new(any)),
         };
-        Ok(Self { layout, set_mask })
+        Ok(Self::of(layout, set_mask))
+    }
+
+    fn of(layout: Layout, set_mask: u64) -> Self {
+        Self { layout, set_mask, fold_mask: 0, fold_shift: 0 }
+    }
+
+    /// Lets an empty array fold the numbers of lines: the low bits, as many as the number of sets has beyond its first, are exclusive-or'ed with
+    /// as many above them. Lines that are a power of two apart so lie in many sets, as the last caches of processors have it.
+    #[must_use]
+    pub fn folded(mut self) -> Self {
+        let sets = match &self.layout {
+            Layout::Modulo(slots) => slots.lines.sets(),
+            _ => self.set_mask + 1,
+        };
+        self.fold_shift = sets.ilog2();
+        self.fold_mask = (1 << self.fold_shift) - 1;
+        self
+    }
+
+    /// Folds a line's number, and unfolds it.
+    #[inline(always)]
+    fn fold(&self, line: u64) -> u64 {
+        line ^ ((line >> self.fold_shift) & self.fold_mask)
     }
 
     /// Looks up `line`, which counts as a use, and returns whether the cache holds it; a store makes it dirty.
     #[inline(always)]
     pub fn lookup(&mut self, line: u64, store: bool) -> bool {
+        let line = self.fold(line);
+        self.lookup_folded(line, store)
+    }
+
+    #[inline(always)]
+    fn lookup_folded(&mut self, line: u64, store: bool) -> bool {
         let set = (line & self.set_mask) as usize;
         match &mut self.layout {
             Layout::Short(rows) => lookup(rows, set, line, store),
@@ -108,18 +140,20 @@ impl LineArray {
     /// but the dirty bit.
     #[inline(always)]
     pub fn lookup_newest(&mut self, line: u64, store: bool) -> bool {
+        let line = self.fold(line);
         let set = (line & self.set_mask) as usize;
         if let Layout::Long(rows) = &mut self.layout
             && use_newest(rows, set, line, store)
         {
             return true;
         }
-        self.lookup(line, store)
+        self.lookup_folded(line, store)
     }
 
     /// Returns whether the cache holds `line`, which does not count as a use.
     #[inline]
     pub fn holds(&self, line: u64) -> bool {
+        let line = self.fold(line);
         let set = (line & self.set_mask) as usize;
         match &self.layout {
             Layout::Short(rows) => rows.holds(set, line),
@@ -140,12 +174,14 @@ impl LineArray {
     /// Brings in a line that is not here; returns the one that had to leave.
     #[inline(always)]
     pub fn insert(&mut self, line: u64, dirty: bool) -> Option<Victim> {
+        let line = self.fold(line);
         let set = (line & self.set_mask) as usize;
-        match &mut self.layout {
+        let victim = match &mut self.layout {
             Layout::Short(rows) => insert(rows, set, line, dirty),
             Layout::Long(rows) => insert(rows, set, line, dirty),
             _ => self.insert_in_slots(line, dirty),
-        }
+        };
+        victim.map(|victim| Victim { line: self.fold(victim.line), ..victim })
     }
 
     #[inline(never)]

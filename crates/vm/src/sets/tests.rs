@@ -203,24 +203,54 @@ fn a_line_array_equals_the_naive_list_in_every_layout() {
     for (lines, ways, line_bits) in
         [(64, 4, 20), (60, 15, 18), (64, 4, 21), (16, 16, 32), (64, 4, 37), (32, 32, 20), (105, 15, 20)]
     {
-        let mut array = LineArray::new(lines, ways, line_bits).unwrap();
-        let mut naive: Vec<Vec<(u64, bool)>> = vec![vec![]; (lines / ways) as usize];
-        let high = ((1 << line_bits) - 1) & !0xffff;
-        for (step, line) in random_stream(40_000, 4 * u64::from(lines), 17).enumerate() {
-            let line = line | if line % 3 == 0 { high } else { 0 };
-            let store = step % 5 == 0;
-            let set = &mut naive[(line % u64::from(lines / ways)) as usize];
-            let place = set.iter().position(|&(resident, _)| resident == line);
-            assert_eq!(array.lookup(line, store), place.is_some(), "{lines}/{ways} {line_bits}");
-            let dirty = place.is_some_and(|place| set.remove(place).1);
-            set.insert(0, (line, dirty || store));
-            if place.is_none() {
-                let victim = (set.len() > ways as usize).then(|| set.pop().unwrap());
-                let expected = victim.map(|(line, dirty)| Victim { line, dirty });
-                assert_eq!(array.insert(line, store), expected, "{lines}/{ways} {line_bits}");
-            }
+        equals_the_naive_list(
+            LineArray::new(lines, ways, line_bits).unwrap(),
+            (lines, ways, line_bits),
+            |line| line,
+        );
+        let bits = (lines / ways).ilog2();
+        let folded = LineArray::new(lines, ways, line_bits).unwrap().folded();
+        equals_the_naive_list(folded, (lines, ways, line_bits), |line| {
+            line ^ ((line >> bits) & ((1 << bits) - 1))
+        });
+    }
+}
+
+/// Compares an array with lists by set: the number that `number` makes of a line's, modulo the number of sets.
+fn equals_the_naive_list(
+    mut array: LineArray,
+    (lines, ways, line_bits): (u32, u32, u32),
+    number: impl Fn(u64) -> u64,
+) {
+    let mut naive: Vec<Vec<(u64, bool)>> = vec![vec![]; (lines / ways) as usize];
+    let high = ((1 << line_bits) - 1) & !0xffff;
+    for (step, line) in random_stream(40_000, 4 * u64::from(lines), 17).enumerate() {
+        let line = line | if line % 3 == 0 { high } else { 0 };
+        let store = step % 5 == 0;
+        let set = &mut naive[(number(line) % u64::from(lines / ways)) as usize];
+        let place = set.iter().position(|&(resident, _)| resident == line);
+        assert_eq!(array.lookup(line, store), place.is_some(), "{lines}/{ways} {line_bits}");
+        let dirty = place.is_some_and(|place| set.remove(place).1);
+        set.insert(0, (line, dirty || store));
+        if place.is_none() {
+            let victim = (set.len() > ways as usize).then(|| set.pop().unwrap());
+            let expected = victim.map(|(line, dirty)| Victim { line, dirty });
+            assert_eq!(array.insert(line, store), expected, "{lines}/{ways} {line_bits}");
         }
     }
+}
+
+#[test]
+fn lines_a_power_of_two_apart_lie_in_all_sets_of_a_folded_array_and_in_one_of_another() {
+    // 64 sets of 4 ways; 256 lines, 64 lines apart.
+    let held = |mut array: LineArray| {
+        for line in 0..256 {
+            array.insert(64 * line, false);
+        }
+        (0..256).filter(|line| array.holds(64 * line)).count()
+    };
+    assert_eq!(held(LineArray::new(256, 4, 20).unwrap()), 4);
+    assert_eq!(held(LineArray::new(256, 4, 20).unwrap().folded()), 256);
 }
 
 /// The share of hits in a cycle of so many lines, and in lines of which each is used twice and then no more.

@@ -27,7 +27,7 @@ pub use contents::{Contents, ContentsWalk};
 pub use geometry::{Arm16K, Arm64K, Entry, Geometry, Leaf, Levels, MOST_LEVELS, RiscV, X86_64, X86_64Toc};
 pub use l2p::{Chunked, ContiguousMemory, L2p, OnePiece, ROWS};
 pub use memory::{RunMemory, SparseMemory, TableMemory, TableWords};
-pub use nested::{GuestWalk, Host, HostCounts, HostDesign, HostFault, HostFrame, RadixHost};
+pub use nested::{Giving, GuestWalk, Host, HostCounts, HostDesign, HostFault, HostFrame, RadixHost};
 pub use page_table::{
     MapError, PageTable, TableStore, Upkeep, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead,
 };

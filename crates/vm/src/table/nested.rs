@@ -23,6 +23,7 @@ use super::{
     WalkRead,
 };
 use crate::addr::{Asid, Granule, PAGE_BYTES, PageSize, Pfn, Vpn};
+use crate::random::SplitMix64;
 use crate::sets::{Replacement, ShapeError};
 use crate::tlb::{Fill, Lookup, SetAssociative, TlbArray, Translation};
 
@@ -37,12 +38,23 @@ pub struct HostDesign {
     pub tlb_entries: u32,
     /// Entries of the walk caches for the host's table, root first and fully associative; none for no walk caches.
     pub walk_cache: Option<Vec<u32>>,
+    /// When the host gives its pages.
+    pub giving: Giving,
     /// The guest's cores: each has a TLB and walk caches of its own for the host's table.
     pub cores: usize,
     /// The first frame of guest-physical memory, and of the host's own: a multiple of 1 GiB.
     pub start: Pfn,
     /// The first frame beyond guest-physical memory.
     pub end: Pfn,
+}
+
+/// When a host gives its pages to the guest, and from where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Giving {
+    /// At the guest's first touch, in that order: from the beginning of the host's memory on, as an empty buddy allocator does.
+    AtFirstTouch,
+    /// Before the guest's programs began, from anywhere in the host's memory. No touch is the first, and none is a [`HostFault`].
+    Before,
 }
 
 /// A page that the host gives to the guest.
@@ -119,18 +131,44 @@ pub trait Host: std::fmt::Debug + Send {
 
 /// A host whose page table is a radix tree.
 ///
-/// The host gives pages in the order in which the guest first touches them, from the beginning of its memory on, as an empty buddy
-/// allocator does, and takes none back. Its page table stands behind the last of them.
+/// The host gives pages as [`Giving`] says, and takes none back. Its page table stands behind the last of them.
 #[derive(Debug)]
 pub struct RadixHost<G> {
     table: Radix<G>,
     memory: TableArena,
     pages: PageSize,
-    next: Pfn,
+    start: Pfn,
+    /// The places of pages that were given from anywhere; none if they are given in order.
+    places: Option<Places>,
     given: u64,
     end: Pfn,
     cores: Vec<HostCaches>,
     counts: HostCounts,
+}
+
+/// Places that are taken at random, each once.
+#[derive(Debug)]
+struct Places {
+    /// A bit for each place.
+    taken: Vec<u64>,
+    count: u64,
+    random: SplitMix64,
+}
+
+impl Places {
+    fn new(count: u64) -> Self {
+        Self { taken: vec![0; count.div_ceil(64) as usize], count, random: SplitMix64::new(0) }
+    }
+
+    /// Takes the free place at or behind one that is drawn; there must be one.
+    fn take(&mut self) -> u64 {
+        let mut place = self.random.below(self.count);
+        while self.taken[(place / 64) as usize] >> (place % 64) & 1 != 0 {
+            place = (place + 1) % self.count;
+        }
+        self.taken[(place / 64) as usize] |= 1 << (place % 64);
+        place
+    }
 }
 
 /// What a core knows of the host's table.
@@ -156,7 +194,7 @@ impl<G: Geometry + Send> RadixHost<G> {
     ///
     /// If the guest's memory lies beyond what the table can map, or does not begin at a multiple of 1 GiB.
     pub fn new(design: &HostDesign) -> Result<Self, ShapeError> {
-        let HostDesign { levels, pages, start, end, .. } = *design;
+        let HostDesign { levels, pages, giving, start, end, .. } = *design;
         assert!(start.0.is_multiple_of(PageSize::Size1G.base_pages()), "memory at frame {start}");
         assert!(Vpn(end.0) <= G::end(levels), "{end} is beyond the host's {} levels", levels.0);
         let frames = (end.0 - start.0).next_multiple_of(pages.base_pages());
@@ -173,7 +211,8 @@ impl<G: Geometry + Send> RadixHost<G> {
             table,
             memory,
             pages,
-            next: start,
+            start,
+            places: (giving == Giving::Before).then(|| Places::new(frames / pages.base_pages())),
             given: 0,
             end,
             cores: vec![caches; design.cores],
@@ -190,6 +229,16 @@ impl<G: Geometry + Send> RadixHost<G> {
             .find(|level| G::leaf_pages(*level) == self.pages.base_pages())
             .expect("a page size of the table")
     }
+
+    /// Gives the page of a frame that has none.
+    fn give_page(&mut self, frame: Pfn) {
+        let (level, first) = (self.level(), Vpn(frame.0).align_down(self.pages));
+        let place = self.places.as_mut().map_or(self.given, Places::take);
+        let page = self.start.add(place * self.pages.base_pages());
+        let given = Leaf { accessed: true, dirty: true, executable: true, ..Leaf::data(page) };
+        self.table.map(&mut self.memory, first, given, level).expect(ENDLESS);
+        self.given += 1;
+    }
 }
 
 impl<G: Geometry + Send + std::fmt::Debug> Host for RadixHost<G> {
@@ -201,13 +250,16 @@ impl<G: Geometry + Send + std::fmt::Debug> Host for RadixHost<G> {
     ) -> Result<HostFrame, HostFault> {
         self.counts.lookups += 1;
         let page = Vpn(frame.0);
-        let HostCaches { tlb, walk } = &mut self.cores[core];
-        if let Some(tlb) = tlb
+        if let Some(tlb) = &mut self.cores[core].tlb
             && let Lookup::Hit(found) = tlb.lookup(ASID, page)
         {
             self.counts.tlb_hits += 1;
             return Ok(HostFrame { frame: found.frame_of(page), size: found.size() });
         }
+        if self.places.is_some() && self.table.find(&self.memory, page).is_none() {
+            self.give_page(frame);
+        }
+        let HostCaches { tlb, walk } = &mut self.cores[core];
         let walk = self.table.walk(&self.memory, ASID, page, walk.as_mut());
         self.counts.walks += 1;
         self.counts.references += walk.references().len() as u64;
@@ -227,15 +279,10 @@ impl<G: Geometry + Send + std::fmt::Debug> Host for RadixHost<G> {
     }
 
     fn give(&mut self, frame: Pfn) {
-        if self.find(frame).is_some() {
-            return;
+        if self.find(frame).is_none() {
+            self.give_page(frame);
+            self.counts.faults += 1;
         }
-        let (level, first) = (self.level(), Vpn(frame.0).align_down(self.pages));
-        let given = Leaf { accessed: true, dirty: true, executable: true, ..Leaf::data(self.next) };
-        self.table.map(&mut self.memory, first, given, level).expect(ENDLESS);
-        self.next = self.next.add(self.pages.base_pages());
-        self.given += 1;
-        self.counts.faults += 1;
     }
 
     fn end(&self) -> Pfn {
@@ -326,6 +373,7 @@ mod tests {
             pages,
             tlb_entries: 0,
             walk_cache: None,
+            giving: Giving::AtFirstTouch,
             cores: 1,
             start: START,
             end: END,
@@ -406,6 +454,34 @@ mod tests {
             }
         }
         assert_eq!(references::<X86_64, X86_64>((4, PageSize::Size4K), (4, PageSize::Size4K)), 24);
+    }
+
+    /// Every frame has a page of its own, no two in a row, and no touch is the first.
+    #[test]
+    fn a_host_that_gave_its_pages_before_has_given_them_anywhere() {
+        for pages in [PageSize::Size4K, PageSize::Size2M] {
+            let mut host = RadixHost::<X86_64>::new(&HostDesign { giving: Giving::Before, ..design(pages) })
+                .expect("a host");
+            let frames: Vec<Pfn> = (0..512).map(|page| START.add(page * pages.base_pages() + 1)).collect();
+            let found = frames.iter().map(|&frame| host.translate(0, frame, &mut Vec::new()).expect("given"));
+            let places: Vec<u64> = found.map(|page| page.frame.0 / pages.base_pages()).collect();
+            let again =
+                frames.iter().map(|&frame| host.find(frame).expect("given").frame.0 / pages.base_pages());
+            assert!(again.eq(places.iter().copied()), "they stay");
+            let in_a_row = places.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+            let different: std::collections::BTreeSet<_> = places.iter().collect();
+            assert!(in_a_row < 5 && different.len() == 512, "{in_a_row}, {}", different.len());
+            assert_eq!((host.counts().faults, host.given_bytes()), (0, 512 * pages.bytes()));
+        }
+    }
+
+    /// As many pages as there are, the last of which are hard to find at random.
+    #[test]
+    fn all_places_are_taken_once() {
+        let mut places = Places::new(1_000);
+        let mut taken: Vec<u64> = (0..1_000).map(|_| places.take()).collect();
+        taken.sort_unstable();
+        assert!(taken.into_iter().eq(0..1_000));
     }
 
     /// A base page of 16 KiB lies in four frames of 4 KiB, and its table's nodes too.

@@ -1,10 +1,19 @@
 //! Guests in virtual machines.
 
+use pagewalk_vm::table::Giving;
+
 use super::*;
 use crate::spec::settings::{HostSpec, HugePagePolicy, RunEntries, TlbKind};
 
 fn host(levels: u32, pages: PageSize) -> HostSpec {
-    HostSpec { levels, pages, fault_ps: 2_000_000, tlb_entries: 0, walk_cache: None }
+    HostSpec {
+        levels,
+        pages,
+        giving: Giving::AtFirstTouch,
+        fault_ps: 2_000_000,
+        tlb_entries: 0,
+        walk_cache: None,
+    }
 }
 
 /// A guest of which each access walks from the root.

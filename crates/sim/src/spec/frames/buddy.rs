@@ -6,7 +6,7 @@ use pagewalk_vm::reclaim::PagePool;
 
 use super::design::{FrameDesign, FrameKind};
 use crate::spec::reclaim::ReclaimDesign;
-use crate::spec::section::section;
+use crate::spec::section::{Words, section};
 
 /// The binary buddy allocator.
 #[derive(Clone, Debug)]
@@ -15,26 +15,33 @@ pub struct BuddySpec {
     pub memory_bytes: u64,
     /// The share of free memory in blocks smaller than 2 MiB at the start, in percent: what other programs left.
     pub fragmentation: u32,
+    /// Whether any of the smallest free blocks is taken, not the one with the lowest address.
+    pub is_scattered: bool,
 }
+
+static CHOICES: Words<bool> = Words(&[
+    ("lowest", false, "the one with the lowest address"),
+    ("any", true, "one that is drawn, as on a system that has run for some time"),
+]);
 
 section! {
     fn resolve(table, resolver) -> BuddySpec;
     const KEYS {
         memory = "memory" bytes(1 << 20, 1 << 50) or "\"64GiB\"", "physical memory, a multiple of 4KiB";
         fragmentation = "fragmentation" integer(0, 100) or "0", "percent of free memory in blocks smaller than 2 MiB at the start (FMFI); other programs have the rest of them";
+        is_scattered = "choice" word(&CHOICES) or "\"lowest\"", "of the smallest free blocks, the one that is taken";
     }
     {
         let memory_bytes = resolver.whole(table, "memory", memory?, PAGE_BYTES)?;
-        Some(BuddySpec { memory_bytes, fragmentation: fragmentation? })
+        Some(BuddySpec { memory_bytes, fragmentation: fragmentation?, is_scattered: is_scattered? })
     }
     const VARIANT: FrameKind =
         "buddy", "the binary buddy allocator";
 }
 
-/// Builds memory for a buddy allocator.
-pub(super) fn memory(bytes: u64, fragmentation: u32, seed: u64) -> CrowdedMemory {
-    let buddy = BuddyAllocator::new(bytes).expect("the machine file was checked");
-    CrowdedMemory::fragmented(buddy, fragmentation, seed)
+/// Builds an empty allocator.
+pub(super) fn allocator(bytes: u64) -> BuddyAllocator {
+    BuddyAllocator::new(bytes).expect("the machine file was checked")
 }
 
 impl FrameDesign for BuddySpec {
@@ -43,7 +50,9 @@ impl FrameDesign for BuddySpec {
     }
 
     fn pool(&self, reclaim: Option<&dyn ReclaimDesign>, seed: u64) -> PagePool {
-        let memory = memory(self.memory_bytes, self.fragmentation, seed);
+        let frames = allocator(self.memory_bytes);
+        let frames = if self.is_scattered { frames.scattered(seed) } else { frames };
+        let memory = CrowdedMemory::fragmented(frames, self.fragmentation, seed);
         match reclaim.and_then(|policy| policy.order(self.memory_bytes)) {
             Some((order, limit_bytes)) => PagePool::ordered(memory, order, limit_bytes / PAGE_BYTES),
             None => PagePool::kept(memory),

@@ -1,11 +1,11 @@
 //! Frames placed by Iceberg hashing.
 
 use pagewalk_vm::addr::{PAGE_BYTES, Pfn};
-use pagewalk_vm::frame::{BackRanges, Iceberg, IcebergShape};
+use pagewalk_vm::frame::{BackRanges, CrowdedMemory, Iceberg, IcebergShape};
 use pagewalk_vm::hash::{PageHash, Tabulation, Xxh64};
 use pagewalk_vm::reclaim::{NoEviction, PagePool};
 
-use super::buddy::memory;
+use super::buddy::allocator;
 use super::design::{FrameDesign, FrameKind};
 use crate::spec::reclaim::ReclaimDesign;
 use crate::spec::section::{Words, section};
@@ -94,6 +94,7 @@ impl FrameDesign for IcebergSpec {
         let base = Pfn(self.ordinary_bytes / PAGE_BYTES);
         let placed = Iceberg::new(self.shape, base, hash).expect("the machine file was checked");
         let order = reclaim.and_then(|policy| policy.placement(self.shape.frames(), seed));
-        PagePool::placed(memory(self.ordinary_bytes, 0, seed), placed, order.unwrap_or(Box::new(NoEviction)))
+        let ordinary = CrowdedMemory::alone(allocator(self.ordinary_bytes));
+        PagePool::placed(ordinary, placed, order.unwrap_or(Box::new(NoEviction)))
     }
 }

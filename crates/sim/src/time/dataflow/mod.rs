@@ -16,6 +16,8 @@
 //! redirect    = done(branch) + misprediction, after a branch that was predicted wrongly
 //! ```
 //!
+//! Until `redirect` the core is on a wrong way, and may come to instructions of the right one there ([`speculation`]).
+//!
 //! Registers are renamed, so only true dependences count. A copy of a register and a register that is set to zero take a slot and no
 //! unit; a conditional jump that fuses with the comparison before it takes none. The front end takes
 //! the instructions of a block from a cycle on, a taken branch ends the cycle, and a queue stands between it and dispatch. A store is done when
@@ -34,7 +36,7 @@
 //!
 //! An access to a line that is on its way waits until it arrives. Prefetchers (`time/prefetch`) hear of each access.
 //!
-//! Left out: wrong paths, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
+//! Left out: lines that only wrong ways ask for, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
 //! have assumed latencies.
 
 mod buffer;
@@ -47,6 +49,7 @@ mod plain;
 mod plan;
 mod predictor;
 mod ready;
+mod speculation;
 mod state;
 mod taken;
 mod targets;
@@ -57,6 +60,7 @@ use pagewalk_trace::{BlockId, Code, Isa};
 
 use self::pipeline::Pipeline;
 use self::plan::Plan;
+use self::speculation::Blocks;
 pub(super) use self::state::Charged;
 use self::state::Design;
 use self::units::work;
@@ -68,7 +72,7 @@ use crate::time::cache::MemoryHierarchy;
 /// The pipelines of all cores, and the blocks of the program.
 #[derive(Debug)]
 pub(super) struct Dataflow {
-    blocks: Vec<Option<Box<Plan>>>,
+    blocks: Blocks,
     cores: Vec<Pipeline>,
     cycle_ps: u64,
     are_dependences_followed: bool,
@@ -113,7 +117,7 @@ impl Dataflow {
             refill: spec.misprediction.into(),
             latencies: spec.latencies.clone(),
             system: u32::try_from(machine.kernel.system_call_ps / core.cycle_ps).unwrap_or(u32::MAX),
-            blocks: Vec::new(),
+            blocks: Blocks::default(),
             cores: (0..core.count).map(|_| Pipeline::new(design.clone())).collect(),
             cycle_ps: core.cycle_ps,
             are_dependences_followed: spec.are_dependences_followed,
@@ -135,12 +139,7 @@ impl Dataflow {
             true => Box::new(Plan::of(&block, work)),
             false => Box::new(Plan::of(&block, work).without_dependences()),
         });
-        let number = code.block.0 as usize;
-        if number == self.blocks.len() {
-            self.blocks.push(plan);
-        } else if let Some(known) = self.blocks.get_mut(number) {
-            *known = plan;
-        }
+        self.blocks.take(code.block.0 as usize, plan);
     }
 
     /// Begins the execution of a block that makes so many accesses, of which so many have been made; what is left of the block before it is
@@ -148,13 +147,21 @@ impl Dataflow {
     #[inline(never)]
     pub(super) fn execute(&mut self, core: usize, block: BlockId, accesses: usize, made: usize) {
         let pipeline = &mut self.cores[core];
-        let before = pipeline.place.block.and_then(|number| self.blocks[number].as_deref());
+        let ended = pipeline.place.block;
+        let before = ended.and_then(|number| self.blocks.get(number));
         if let Some(before) = before {
             pipeline.finish(before);
         }
         let number = block.0 as usize;
-        let plan = self.blocks.get(number).and_then(Option::as_deref);
+        let plan = self.blocks.get(number);
         pipeline.begin((plan.map(|plan| (number, plan)), before), accesses, made);
+        if pipeline.speculation.is_on() {
+            pipeline.speculation.arrive(plan, &pipeline.execution.ready, &self.blocks);
+        }
+        if let (Some(ended), Some(plan)) = (ended, plan) {
+            let next = plan.addr;
+            self.blocks.follow(ended, next);
+        }
     }
 
     /// Lets a core leave its block.
@@ -232,7 +239,7 @@ impl Dataflow {
     #[inline]
     pub(super) fn issue_ps(&mut self, core: usize) -> (u64, u64) {
         let pipeline = &mut self.cores[core];
-        let plan = pipeline.place.block.and_then(|number| self.blocks[number].as_deref());
+        let plan = pipeline.place.block.and_then(|number| self.blocks.get(number));
         let issued = pipeline.issue(plan);
         (issued * self.cycle_ps, pipeline.front.dispatch.cycle() * self.cycle_ps)
     }

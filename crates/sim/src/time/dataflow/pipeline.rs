@@ -4,6 +4,7 @@ use super::Reference;
 use super::charges::{Charges, Waited};
 use super::forwarding::Found;
 use super::plan::{Operation, Plan, Planned};
+use super::speculation::{Branch, Speculation, Wrong};
 use super::state::{Back, Current, Design, Execution, Front, LEVELS, Place};
 use super::units::Unit;
 use crate::spec::settings::LatenciesSpec;
@@ -27,13 +28,14 @@ pub(super) struct Pipeline {
     pub(super) place: Place,
     current: Current,
     pub(super) charges: Charges,
+    pub(super) speculation: Speculation,
 }
 
 impl Pipeline {
     pub(super) fn new(design: Design) -> Self {
         let (front, execution, back) = (Front::new(&design), Execution::new(&design), Back::new(&design));
         let (place, current, charges) = (Place::default(), Current::default(), Charges::default());
-        Self { design, front, execution, back, place, current, charges }
+        Self { design, front, execution, back, place, current, charges, speculation: Speculation::default() }
     }
 
     /// Returns the address of the instruction that makes the access that was issued last; 0 if that is not known.
@@ -61,6 +63,7 @@ impl Pipeline {
             order.begin(cycle.max(order.cycle()));
         }
         self.front.lines.asked = self.front.lines.asked.max(cycle);
+        self.speculation = Speculation::default();
         self.current.dispatched = self.current.dispatched.map(|before| before.max(cycle));
     }
 
@@ -105,6 +108,7 @@ impl Pipeline {
     pub(super) fn abandon(&mut self) {
         self.place = Place { done: self.place.done, ..Place::default() };
         self.current = Current::default();
+        self.speculation = Speculation::default();
     }
 
     /// The front end goes from the end of a block, which was done at a time, to the next one, for which it takes so many slots.
@@ -120,6 +124,13 @@ impl Pipeline {
         if fetched.mispredicted {
             front.stopped.branch = self.design.spec.misprediction.into();
             let redirect = done + front.stopped.branch;
+            if self.design.spec.are_wrong_ways_followed
+                && !self.design.spec.is_in_order
+                && let Some(to) = ended.last.other_way(next.addr)
+            {
+                let branch = Branch { block: ended.addr, to };
+                self.speculation.go_wrong(Wrong { branch, dispatch: front.dispatch, until: redirect });
+            }
             front.redirect = front.redirect.max(redirect + late);
             front.taken.begin(redirect);
             return;
@@ -161,7 +172,11 @@ impl Pipeline {
             self.compute(plan, operation, dispatched);
         }
         let issued = self.execution.begin(making.unit, ready, 1);
-        self.place.issue(issued)
+        self.place.issue(issued);
+        match self.speculation.is_on() && !making.store {
+            true => self.speculation.issue(operation, address, plan, self.back.window.free()).min(issued),
+            false => issued,
+        }
     }
 
     /// Completes the instructions of the block before one, all of whose accesses have been made.
@@ -170,6 +185,11 @@ impl Pipeline {
         while self.place.instruction < number {
             let operation = &plan.operations[self.place.instruction];
             match operation.plain as usize {
+                _ if self.speculation.is_on() => {
+                    let room = self.back.window.free();
+                    self.complete_operation(plan, operation);
+                    self.speculation.execute(operation, plan, room);
+                }
                 0 => self.complete_operation(plan, operation),
                 plain => self.execute_plain(plan, number.min(self.place.instruction + plain)),
             }
@@ -215,7 +235,11 @@ impl Pipeline {
             }
         };
         let translation = cycles(reference.translated_ps.saturating_sub(issued_ps));
-        let waited = cycles(reference.done_ps.saturating_sub(issued_ps));
+        let mut waited = cycles(reference.done_ps.saturating_sub(issued_ps));
+        if !reference.write && self.speculation.is_on() {
+            waited = waited.max(nearest);
+            self.speculation.load(reference.done_ps.div_ceil(cycle_ps));
+        }
         if reference.write {
             self.complete_store(reference.addr, translation, waited);
         } else {

@@ -31,6 +31,8 @@ pub(super) struct Plan {
 /// An instruction as a pipeline executes it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation {
+    /// Its place in the code of its block.
+    offset: u32,
     /// The registers that the operation needs.
     pub(super) reads: Names,
     /// The registers that it writes.
@@ -93,6 +95,7 @@ impl Operation {
         let is_special = work.is_serial || work.unit.is_some_and(Unit::is_held) || is_zero || repeats;
         let is_simple = !is_special && [reads, writes].into_iter().all(Names::are_few);
         Self {
+            offset: instruction.offset,
             reads: Names::read(reads, sets),
             writes: Names::written(writes, sets),
             work,
@@ -167,6 +170,18 @@ impl Plan {
             fixed: accesses.iter().filter_map(|access| access.times).sum(),
             varying: accesses.iter().filter(|access| access.times.is_none()).count() as u32,
             accesses: accesses.into_boxed_slice(),
+        }
+    }
+
+    /// Returns the numbers of the first instruction that is in this block and in another one, in both; none if there is none.
+    pub(super) fn meets(&self, other: &Self) -> Option<(usize, usize)> {
+        let within = |plan: &Self, addr: u64| {
+            let offset = u32::try_from(addr.checked_sub(plan.addr)?).ok()?;
+            plan.operations.binary_search_by_key(&offset, |operation| operation.offset).ok()
+        };
+        match within(other, self.addr) {
+            Some(number) => Some((0, number)),
+            None => within(self, other.addr).map(|number| (number, 0)),
         }
     }
 

@@ -36,6 +36,14 @@ impl Last {
     pub(super) fn new(flow: Flow, at: u64, behind: u64) -> Self {
         Self { flow, at, behind, branch: Branch::new(at) }
     }
+
+    /// Returns the way of a conditional branch that it did not take to the next block.
+    pub(super) fn other_way(&self, next: u64) -> Option<u64> {
+        match self.flow {
+            Flow::Conditional { target } => Some(if next == target { self.behind } else { target }),
+            _ => None,
+        }
+    }
 }
 
 /// The front end's knowledge of where control goes.

@@ -21,9 +21,9 @@ pub(super) struct Latencies {
     pub(super) nearest_ps: u64,
     /// The latency of a hit, by TLB level.
     pub(super) tlb_ps: Vec<u64>,
-    /// From a page's number to its slots' addresses.
-    pub(super) table_ps: u64,
-    /// Before a walk's first reference, with walk caches.
+    /// Before a walk's first reference, without walk caches.
+    pub(super) walk_from_root_ps: u64,
+    /// The same with walk caches.
     pub(super) walk_lookup_ps: u64,
 }
 
@@ -40,20 +40,18 @@ pub(super) struct KernelTime {
 
 impl Latencies {
     pub(super) fn new(spec: &MachineSpec, nearest_ps: u64) -> Self {
+        // From a page's number to its slots' addresses.
         let table_ps = spec.translation.table.lookup_ps();
+        let start_ps = spec.translation.walker.start_ps;
+        let caches_ps = spec.translation.walk_cache.as_ref().map_or(0, |cache| cache.latency_ps);
         Self {
             cycle_ps: spec.core.cycle_ps,
             width: u64::from(spec.core.width),
             window: u64::from(spec.core.window) << FRACTION_BITS,
             nearest_ps,
             tlb_ps: spec.translation.tlb.iter().map(|level| level.latency_ps).collect(),
-            table_ps,
-            walk_lookup_ps: spec
-                .translation
-                .walk_cache
-                .as_ref()
-                .map_or(0, |cache| cache.latency_ps)
-                .max(table_ps),
+            walk_from_root_ps: start_ps + table_ps,
+            walk_lookup_ps: start_ps + caches_ps.max(table_ps),
         }
     }
 }

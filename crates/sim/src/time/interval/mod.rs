@@ -251,7 +251,7 @@ impl CoreTime for IntervalClock {
         let miss_ps = self.design.tlb_ps.last().copied().unwrap_or(0);
         let (miss_ps, mut latency_ps) = match begins {
             WalkBegin::WalkCaches => (miss_ps, self.design.walk_lookup_ps),
-            WalkBegin::Root => (miss_ps, self.design.table_ps),
+            WalkBegin::Root => (miss_ps, self.design.walk_from_root_ps),
             WalkBegin::Continued => (0, 0),
         };
         let missed_ps = clock.translated_ps + miss_ps;

@@ -4,23 +4,78 @@ use super::wanted::{Heard, Wanted, want};
 use crate::spec::settings::NextLineSpec;
 
 /// The next-line prefetcher.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct NextLine {
     last: u64,
     lines: u64,
+    uses: Option<Uses>,
 }
 
 impl NextLine {
     pub(super) fn new(spec: &NextLineSpec) -> Self {
-        Self { last: u64::MAX, lines: spec.lines.into() }
+        let uses = (spec.remembered > 0).then(|| Uses::new(spec.remembered));
+        Self { last: u64::MAX, lines: spec.lines.into(), uses }
     }
 
     #[inline]
     pub(super) fn hear(&mut self, heard: &Heard, wanted: &mut Wanted) {
         let line = heard.line;
-        if std::mem::replace(&mut self.last, line) != line {
+        if std::mem::replace(&mut self.last, line) == line {
+            return;
+        }
+        let is_worth_it = self.uses.as_mut().is_none_or(|uses| uses.hear(heard));
+        if is_worth_it {
             (1..=self.lines).for_each(|behind| want(wanted, line + behind, heard));
         }
+    }
+}
+
+/// Instructions whose worth is known apart.
+const INSTRUCTIONS: usize = 256;
+/// The worth of an instruction of which all lines behind are used, and the least with which it gets them.
+const SURE: u8 = 15;
+const LEAST: u8 = 8;
+
+/// What is known of the use of lines behind others, by the instruction that used the one before; both tables are direct-mapped.
+#[derive(Clone, Debug)]
+struct Uses {
+    remembered: Box<[Remembered]>,
+    worth: Box<[u8; INSTRUCTIONS]>,
+}
+
+/// A line behind one that an instruction has used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Remembered {
+    line: u64,
+    instruction: u8,
+    is_waiting: bool,
+}
+
+impl Uses {
+    fn new(remembered: u32) -> Self {
+        let remembered = vec![Remembered::default(); remembered.next_power_of_two() as usize];
+        Self { remembered: remembered.into_boxed_slice(), worth: Box::new([LEAST; INSTRUCTIONS]) }
+    }
+
+    /// Hears of a line that is used; returns whether the one behind it is likely to be.
+    #[inline]
+    fn hear(&mut self, heard: &Heard) -> bool {
+        let slot = |line: u64| (line ^ (line >> 12)) as usize & (self.remembered.len() - 1);
+        let [own, behind] = [heard.line, heard.line + 1].map(slot);
+        let found = &mut self.remembered[own];
+        if found.is_waiting && found.line == heard.line {
+            found.is_waiting = false;
+            let worth = &mut self.worth[usize::from(found.instruction)];
+            *worth = SURE.min(*worth + 1);
+        }
+        let instruction = (heard.instruction ^ (heard.instruction >> 8)) as u8;
+        let new = Remembered { line: heard.line + 1, instruction, is_waiting: true };
+        let old = std::mem::replace(&mut self.remembered[behind], new);
+        if old.is_waiting && old.line != new.line {
+            let worth = &mut self.worth[usize::from(old.instruction)];
+            *worth = worth.saturating_sub(1);
+        }
+        self.worth[usize::from(instruction)] >= LEAST
     }
 }
 
@@ -28,12 +83,33 @@ impl NextLine {
 mod tests {
     use super::*;
 
+    fn heard(instruction: u64, line: u64) -> Heard {
+        Heard { instruction, page: 0, line, at_ps: line }
+    }
+
     #[test]
     fn the_lines_behind_are_wanted_once_and_within_the_page() {
-        let mut next_line = NextLine::new(&NextLineSpec { lines: 2 });
+        let mut next_line = NextLine::new(&NextLineSpec { lines: 2, remembered: 0 });
         let mut wanted = Wanted::new();
-        let heard = |line| Heard { instruction: 0, page: 0, line, at_ps: line };
-        [7, 7, 62, 63].into_iter().for_each(|line| next_line.hear(&heard(line), &mut wanted));
+        [7, 7, 62, 63].into_iter().for_each(|line| next_line.hear(&heard(0, line), &mut wanted));
         assert_eq!(wanted[..], [(8, 7), (9, 7), (63, 62)]);
+    }
+
+    #[test]
+    fn an_instruction_whose_lines_behind_are_not_used_gets_none_and_another_one_does() {
+        let mut next_line = NextLine::new(&NextLineSpec { lines: 1, remembered: 64 });
+        let mut count = |instruction, lines: &mut dyn Iterator<Item = u64>| {
+            let mut wanted = Wanted::new();
+            lines.for_each(|line| {
+                wanted.clear();
+                next_line.hear(&heard(instruction, line), &mut wanted);
+            });
+            wanted.len()
+        };
+        // Every fourth line, then all lines of another instruction, then all lines of the first.
+        assert_eq!(count(1, &mut (0..1_000).map(|step| 4 * step)), 0);
+        assert_eq!(count(2, &mut (10_001..10_010)), 1);
+        assert_eq!(count(1, &mut (4_000..4_007)), 0, "it is not believed at once");
+        assert_eq!(count(1, &mut (4_007..4_030)), 1);
     }
 }

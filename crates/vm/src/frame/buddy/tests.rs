@@ -332,3 +332,17 @@ fn a_split_inside_a_block_is_refused() {
     let huge = allocator.alloc(9).unwrap();
     allocator.split(huge.add(1), 9, 0);
 }
+
+#[test]
+fn a_scattered_allocator_draws_among_equals_and_hands_out_every_frame_once() {
+    let mut buddy = BuddyAllocator::new(8 << 20).expect("memory").scattered(1);
+    // Every other frame is free: 1,024 blocks of order 0.
+    let all: Vec<Pfn> = (0..buddy.total_frames()).map(|_| buddy.alloc(0).expect("a frame")).collect();
+    all.iter().filter(|frame| frame.0 % 2 == 0).for_each(|&frame| buddy.free(frame, 0));
+    let mut drawn: Vec<u64> = (0..buddy.free_frames()).map(|_| buddy.alloc(0).expect("a frame").0).collect();
+    let rising = drawn.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    assert!((400..600).contains(&rising), "{rising}");
+    drawn.sort_unstable();
+    assert!(drawn.into_iter().eq((1..1_024).map(|half| 2 * half)));
+    assert!(buddy.alloc(0).is_err());
+}

@@ -123,13 +123,13 @@ impl Best {
     fn or_better(self, other: Self) -> Self {
         let minor_faults = self.native.minor_faults.min(other.native.minor_faults);
         let key = |run: &Self| (run.void.is_some(), run.native.cpu_ns);
-        let mut better = if key(&other) < key(&self) { other.clone() } else { self.clone() };
-        better.native.minor_faults = minor_faults;
         // What a program has of the third cache is what all looks at its runs allow.
-        better.look = match (better.look, self.look, other.look) {
-            (Some(look), Some(one), Some(two)) => Some(look.widened(&one).widened(&two)),
-            _ => better.look,
-        };
+        let looks = self.look.zip(other.look);
+        let mut better = if key(&other) < key(&self) { other } else { self };
+        better.native.minor_faults = minor_faults;
+        if let Some((one, two)) = looks {
+            better.look = better.look.map(|look| look.widened(&one).widened(&two));
+        }
         better
     }
 }

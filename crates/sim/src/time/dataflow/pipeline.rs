@@ -4,7 +4,7 @@ use super::Reference;
 use super::charges::{Charges, Waited};
 use super::forwarding::Found;
 use super::plan::{Operation, Plan, Planned};
-use super::speculation::{Branch, Speculation, Wrong};
+use super::speculation::{Speculation, Wrong};
 use super::state::{Back, Current, Design, Execution, Front, LEVELS, Place};
 use super::units::Unit;
 use crate::spec::settings::LatenciesSpec;
@@ -128,8 +128,8 @@ impl Pipeline {
                 && !self.design.spec.is_in_order
                 && let Some(to) = ended.last.other_way(next.addr)
             {
-                let branch = Branch { block: ended.addr, to };
-                self.speculation.go_wrong(Wrong { branch, dispatch: front.dispatch, until: redirect });
+                let (block, dispatch) = (ended.addr, front.dispatch);
+                self.speculation.go_wrong(Wrong { block, to, dispatch, until: redirect });
             }
             front.redirect = front.redirect.max(redirect + late);
             front.taken.begin(redirect);

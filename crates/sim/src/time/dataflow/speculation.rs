@@ -69,7 +69,7 @@ impl Blocks {
 
     /// Returns the numbers of the blocks that a core comes to from a branch on, until it is at the branch again: behind that, another turn of a
     /// loop would be taken for this one.
-    fn way(&self, branch: Branch) -> ArrayVec<usize, BLOCKS> {
+    fn way(&self, branch: &Wrong) -> ArrayVec<usize, BLOCKS> {
         let (mut way, mut address) = (ArrayVec::new(), branch.to);
         while address != branch.block
             && let Some(&number) = self.by_address.get(&address)
@@ -82,19 +82,13 @@ impl Blocks {
     }
 }
 
-/// A branch where a core goes wrong.
+/// A branch that was predicted wrongly.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Branch {
+pub(super) struct Wrong {
     /// The address of its block.
     pub(super) block: u64,
     /// Where the core goes.
     pub(super) to: u64,
-}
-
-/// A branch that was predicted wrongly.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wrong {
-    pub(super) branch: Branch,
     /// The slots of dispatch up to the branch.
     pub(super) dispatch: InOrder,
     /// When the core comes back.
@@ -144,7 +138,7 @@ impl Speculation {
         if let Some(wrong) = self.wrong.take() {
             match &mut self.way {
                 // On a wrong way, the core goes wrong at the same branches.
-                Some(way) => way.part(wrong.branch, blocks),
+                Some(way) => way.part(&wrong, blocks),
                 None => self.way = WrongWay::new(&wrong, ready, blocks),
             }
         }
@@ -181,7 +175,7 @@ impl Speculation {
 impl WrongWay {
     /// Begins a wrong way, if it is known and long enough; `ready` are the values before it.
     fn new(wrong: &Wrong, ready: &Ready, blocks: &Blocks) -> Option<Box<Self>> {
-        let &Wrong { branch, dispatch, until } = wrong;
+        let &Wrong { dispatch, until, .. } = wrong;
         if until <= dispatch.cycle() + LONG {
             return None;
         }
@@ -196,12 +190,12 @@ impl WrongWay {
             asked: None,
             loaded: 0,
         });
-        begun.part(branch, blocks);
+        begun.part(wrong, blocks);
         Some(begun)
     }
 
     /// Goes another way than the right one, unless it already does.
-    fn part(&mut self, branch: Branch, blocks: &Blocks) {
+    fn part(&mut self, branch: &Wrong, blocks: &Blocks) {
         if self.apart.is_none() {
             (self.apart, self.blocks_left) = (Some(blocks.way(branch)), BLOCKS);
         }

@@ -23,6 +23,8 @@ CLASSES = {
 MICRO = 0.10
 # A gain of the work alone from which on it is judged, and the largest difference to the prediction.
 GAIN, DIFFERENCE = 0.10, 0.05
+# The largest error of the time of first touches, of programs with so many faults.
+TOUCHES, FAULTS = 0.15, 10_000
 
 
 def measured(pagewalk: str) -> dict:
@@ -70,11 +72,18 @@ def judge(result: dict) -> int:
     for row in rows:
         gain = row.get("huge_pages", {})
         steady = gain.get("steady")
-        if steady and gain["void"] is None and row["class"] != "micro" and steady["measured"] >= GAIN:
+        if steady and row["class"] != "micro" and steady["measured"] >= GAIN:
             passed = abs(steady["measured"] - steady["predicted"]) <= DIFFERENCE
             failed |= not passed
             print(f"{row['program']}: huge pages save {steady['measured']:.1%} of the work alone, predicted "
                   f"{steady['predicted']:.1%} (within {DIFFERENCE:.0%}): {verdict(passed)}")
+        touches = gain.get("first_touches_ns")
+        if touches and row["class"] != "micro" and row["measured_faults"] >= FAULTS:
+            ratio = touches["predicted"] / touches["measured"]
+            passed = max(ratio, 1 / ratio) - 1 <= TOUCHES
+            failed |= not passed
+            print(f"{row['program']}: first touches take {touches['measured'] / 1e6:.1f} ms, predicted {touches['predicted'] / 1e6:.1f} ms "
+                  f"(within {TOUCHES:.0%}): {verdict(passed)}")
     return 1 if failed else 2 if short else 0
 
 

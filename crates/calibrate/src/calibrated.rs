@@ -89,6 +89,8 @@ const ROWS: &[Row] = &[
     row(Quantity::ThirdCacheBytes,    "caches.l3", "size", Form::CacheBytes, "usable now, by chains over 1 to 32 MiB; other processors and guests have the rest"),
     row(Quantity::HostPages,          "host", "pages", Form::HostPages, "translation from 4 KiB to 4 KiB of one huge page, on 512 of them; with entries for huge pages, none"),
     row(Quantity::Dram,               "memory", "latency", Form::Nanoseconds, "a chain over 256 MiB in huge pages, less their translation"),
+    row(Quantity::RefreshEvery,       "memory.refresh", "every", Form::Nanoseconds, "by the share of loads that take 60 ns longer than most"),
+    row(Quantity::RefreshLasts,       "memory.refresh", "lasts", Form::Nanoseconds, "by how much longer these take"),
     row(Quantity::ReadBandwidth,      "memory", "bandwidth", Form::Bandwidth, "reading memory in order, in a second"),
     row(Quantity::WriteBandwidth,     "memory", "", Form::Bandwidth, "writing memory in order"),
     row(Quantity::MinorFault,         "kernel", "minor-fault", Form::Nanoseconds, "first touch of 4 KiB, less the zeroing"),
@@ -142,7 +144,7 @@ fn conditions(measured: &Measurements) -> String {
         [cycle_moved, dram_moved, shared, disturbed, stolen].map(|part| 100.0 * part);
     let mut text = format!(
         "`pagewalk calibrate`, {} rounds. Of times the lower quartile counts, of what a core does per cycle the 95th percentile, of\n\
-         bandwidths and the window the upper quartile, of sizes the median; the spread is the interquartile range over the median, and halves\n\
+         bandwidths and the window the upper quartile, of sizes and refreshes the median; the spread is the interquartile range over the median, and halves\n\
          are those of the run. The cycle time moved by {cycle:.0} %, the latency of DRAM by {dram:.0} %; another thread had a part of the core at\n\
          {shared:.0} % of the looks, beside which no sample counts if there are enough others; another thread had the processor in\n\
          {disturbed:.1} % of the samples, and the host of a virtual machine took {stolen:.1} % of the time.\n",
@@ -251,6 +253,7 @@ fn text(row: &Row, host: &Host, measured: &Measurements, document: &DocumentMut)
             measured.value(Quantity::Width).is_some_and(|width| found.round() >= width.round())
         }
         Quantity::HostPages => host.is_guest,
+        Quantity::RefreshEvery | Quantity::RefreshLasts => refreshes_end(measured),
         _ => true,
     };
     is_sound.then_some(())?;
@@ -272,6 +275,18 @@ fn text(row: &Row, host: &Host, measured: &Measurements, document: &DocumentMut)
             let ways = document.get("caches")?.get("l3")?.get("ways")?.as_integer()?;
             cache_size(found, ways)
         }
+    })
+}
+
+/// Returns whether refreshes were measured, each ends well before the next, and the mean wait for one is a small part of a load, as machine files
+/// demand.
+fn refreshes_end(measured: &Measurements) -> bool {
+    // The base machines' memory takes longer than that.
+    let load = measured.value(Quantity::Dram).unwrap_or(f64::INFINITY).min(80.0);
+    let refresh = measured.value(Quantity::RefreshEvery).zip(measured.value(Quantity::RefreshLasts));
+    refresh.is_some_and(|(every, lasts)| {
+        let wait = lasts * lasts / (2.0 * every);
+        lasts >= 1.0 && 1.1 * lasts < every && every < 1e6 && wait < load / 2.0
     })
 }
 

@@ -8,6 +8,8 @@ use crate::tlbs::Tlbs;
 
 /// The most levels of caches, and the most folders that are looked at for them.
 const MOST_CACHES: usize = 16;
+/// The sizes of blocks of pages that are smaller than 2 MiB.
+const BLOCKS: usize = 9;
 
 /// The processor, as `/proc/cpuinfo` names it; an empty text, or 0, is what it does not say.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -50,8 +52,8 @@ pub struct Host {
     pub memory_bytes: u64,
     /// The kernel's rule for transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
-    /// The percentage of free memory in blocks of less than 2 MiB, if its pages have 4 KiB and the kernel tells.
-    pub fragmentation: Option<u32>,
+    /// The free blocks of 4, 8, 16 KiB and so on below 2 MiB, if its pages have 4 KiB and the kernel tells.
+    pub free_blocks: Option<[u32; BLOCKS]>,
     /// Whether it is a virtual machine.
     pub is_guest: bool,
 }
@@ -114,7 +116,7 @@ impl Host {
             memory_bytes: memory_kib.saturating_mul(1024),
             huge_pages: huge_pages(root),
             // Pages of Arm may be larger.
-            fragmentation: field("CPU implementer").is_none().then(|| fragmentation(root)).flatten(),
+            free_blocks: field("CPU implementer").is_none().then(|| free_blocks(root)).flatten(),
             is_guest: has_flag("hypervisor"),
         })
     }
@@ -194,20 +196,31 @@ fn huge_pages(root: &Path) -> Option<String> {
     ["always", "madvise", "never"].contains(&word).then(|| word.to_owned())
 }
 
-/// Returns the share of free memory in blocks of less than 2 MiB, in percent.
-fn fragmentation(root: &Path) -> Option<u32> {
-    /// Pages of 4 KiB to one of 2 MiB, as a power of two.
-    const HUGE_ORDER: usize = 9;
-    let text = read(root, "proc/buddyinfo").ok()?;
-    let [mut small, mut all] = [0; 2];
-    // `Node 0, zone Normal`, and the number of free blocks by order.
+/// Returns the free blocks of each size below 2 MiB, from pages of 4 KiB on. Programs' pages come from those for movable pages, which only
+/// the administrator is told of; elsewhere all count.
+fn free_blocks(root: &Path) -> Option<[u32; BLOCKS]> {
+    // `Node    0, zone   Normal, type      Movable`, or `Node 0, zone   Normal`, and the number of free blocks by order.
+    let movable = read(root, "proc/pagetypeinfo").ok();
+    let movable = movable.and_then(|text| free_blocks_of(&text, "Movable"));
+    movable.or_else(|| free_blocks_of(&read(root, "proc/buddyinfo").ok()?, "zone"))
+}
+
+/// Returns the sums of the counts in all lines that have such a word; none without such lines.
+fn free_blocks_of(text: &str, word: &str) -> Option<[u32; BLOCKS]> {
+    // The kernel writes `>100000` of more.
+    let count = |word: &str| word.trim_start_matches('>').parse::<u32>().ok();
+    let mut sums = None;
     for line in text.lines() {
-        let counts = line.split_whitespace().skip(4).take(HUGE_ORDER + 10);
-        for (order, count) in counts.enumerate() {
-            let pages = count.parse::<u64>().ok()?.checked_mul(1 << order)?;
-            all = u64::checked_add(all, pages)?;
-            small += if order < HUGE_ORDER { pages } else { 0 };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let names = words.iter().rposition(|word| count(word).is_none()).map_or(0, |last| last + 1);
+        let (names, counts) = words.split_at(names);
+        if counts.len() < BLOCKS || !names.contains(&word) {
+            continue;
+        }
+        let sums = sums.get_or_insert([0u32; BLOCKS]);
+        for (sum, count) in sums.iter_mut().zip(counts.iter().filter_map(|word| count(word))) {
+            *sum = sum.saturating_add(count);
         }
     }
-    small.checked_mul(100)?.checked_div(all).map(|percent| percent as u32)
+    sums
 }

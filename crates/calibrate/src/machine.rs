@@ -167,10 +167,10 @@ fn memory(out: &mut String, host: &Host) {
     header(out, "frames.buddy");
     line(out, format_args!("memory = \"{}GiB\"", host.memory_bytes.div_ceil(GIB)));
     let mut source = "/proc/meminfo, with what the kernel keeps: the next whole GiB".to_owned();
-    if let Some(percent) = host.fragmentation {
-        line(out, format_args!("fragmentation = {percent}"));
+    if let Some(counts) = host.free_blocks {
+        line(out, format_args!("free-blocks = {counts:?}"));
         line(out, format_args!("choice = \"any\""));
-        source += ". /proc/buddyinfo: free memory in blocks below 2 MiB";
+        source += ". /proc/pagetypeinfo, of movable pages, or /proc/buddyinfo: free blocks below 2 MiB";
     }
     line(out, format_args!("source = {}", quoted(&source)));
     // A machine without entries for huge pages must not have any.

@@ -42,6 +42,7 @@ mod tests {
     const GLANCE: Glance = Glance {
         cycle_ns: 0.32,
         third_cache_bytes: 5_100_000.0,
+        chain_bytes: 4_500_000.0,
         third_cache_range: [4_000_000.0, 5_100_000.0],
         dram_ns: 200.04,
         additions: [4.0; 2],

@@ -32,7 +32,7 @@ fn host(third_ways: &str) -> Host {
 }
 
 /// What a quiet host of the reference machine's kind measures.
-const QUIET: [(Quantity, f64); 39] = [
+const QUIET: [(Quantity, f64); 41] = [
     (Quantity::Cycle, 0.3115),
     (Quantity::Width, 5.83),
     (Quantity::Window, 248.0),
@@ -64,6 +64,8 @@ const QUIET: [(Quantity, f64); 39] = [
     (Quantity::ThirdCacheBytes, 12_100_000.0),
     (Quantity::HostPages, 6.6),
     (Quantity::Dram, 141.26),
+    (Quantity::RefreshEvery, 1_400.0),
+    (Quantity::RefreshLasts, 170.0),
     (Quantity::ReadBandwidth, 16.04),
     (Quantity::WriteBandwidth, 12.5),
     (Quantity::MinorFault, 1_790.0),
@@ -106,6 +108,9 @@ fn every_quantity_reaches_the_parameter_that_it_is_for() {
     assert_eq!(latencies, [4, 12, 53]);
     assert_eq!(machine.hierarchy.caches[2].bytes, 12 << 20);
     assert_eq!(machine.hierarchy.memory.latency_ps, 141_300);
+    let refresh =
+        machine.hierarchy.memory.refresh.as_ref().map(|refresh| (refresh.every_ps, refresh.lasts_ps));
+    assert_eq!(refresh, Some((1_400_000, 170_000)));
     assert_eq!(machine.hierarchy.memory.line_ps, Some(3_990), "64 bytes at 16.04 GB in a second");
     let kernel = &machine.kernel;
     let costs = [kernel.minor_fault_ps, kernel.zero_page_ps, kernel.zero_huge_page_ps];

@@ -68,6 +68,30 @@ fn zen3() -> Host {
 }
 
 #[test]
+fn free_blocks_are_those_of_movable_pages_where_the_kernel_tells() {
+    let all = (
+        "proc/buddyinfo",
+        "Node 0, zone   Normal      9      9      9      9      9      9      9      9      9      9      9\n",
+    );
+    let types = (
+        "proc/pagetypeinfo",
+        "Free pages count per migrate type at order       0      1      2      3      4      5      6      7      8      9     10\n\
+         Node    0, zone    DMA32, type      Movable      1      1      4      2      5      4      3      3      4      2    752\n\
+         Node    0, zone   Normal, type    Unmovable    543    947    570    379     86    193    103     57     15      0      0\n\
+         Node    0, zone   Normal, type      Movable >100000   1340   2075   2330   1232    735    469    404    243    223    818\n\
+         Number of blocks type     Unmovable      Movable  Reclaimable   HighAtomic      Isolate\n\
+         Node 0, zone   Normal          106         2603          171            0            0\n",
+    );
+    let free_blocks = |files: &[(&str, &str)]| {
+        host(ZEN3, &ZEN3_CACHES, files, &Cpuid::default()).expect("it describes itself").free_blocks
+    };
+    assert_eq!(free_blocks(&[all, types]), Some([100_001, 1341, 2079, 2332, 1237, 739, 472, 407, 247]));
+    assert_eq!(free_blocks(&[all]), Some([9; 9]));
+    assert_eq!(free_blocks(&[("proc/buddyinfo", "Node 0, zone Normal 1 2\n")]), None);
+    assert_eq!(free_blocks(&[]), None);
+}
+
+#[test]
 fn a_virtual_machine_on_zen_3_is_written_in_full() {
     let text = taken(&zen3());
     assert_eq!(text, include_str!("zen3-guest.toml"), "\n{text}");

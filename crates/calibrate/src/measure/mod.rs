@@ -15,6 +15,9 @@ mod kernel;
 mod mapping;
 mod probe;
 mod quantity;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)] // Instructions that no compiler chooses, and nothing else.
+mod refresh;
 mod samples;
 mod sets;
 mod steady;
@@ -69,6 +72,8 @@ const PROBES: &[Probe] = &[
     Probe { name: "pages of the host",          run: translation::in_huge },
     Probe { name: "latencies of the caches",    run: caches::latencies },
     Probe { name: "latency of DRAM",            run: caches::dram },
+    #[cfg(target_arch = "x86_64")]
+    Probe { name: "refreshing of DRAM",         run: refresh::refresh },
     Probe { name: "usable third cache",         run: caches::third_cache },
     Probe { name: "misses at a time",           run: caches::outstanding },
     #[cfg(target_arch = "x86_64")]

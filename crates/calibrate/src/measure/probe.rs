@@ -35,9 +35,12 @@ const STEPS: usize = 4_000;
 pub struct Glance {
     /// The time of a cycle, in nanoseconds.
     pub cycle_ns: f64,
-    /// The bytes of the third cache that this processor can use; 0 without such a cache.
+    /// The bytes of the third cache that this processor can use, as several chains show at once: misses of most programs overlap; 0 without such
+    /// a cache.
     pub third_cache_bytes: f64,
-    /// The least of it that a chain shows which it does not hold as a whole, and the most that several show at once: what others bring into the
+    /// The same as one chain shows.
+    pub chain_bytes: f64,
+    /// The least that a chain shows which the cache does not hold as a whole, and the most that several show: what others bring into the
     /// cache drives out the more, the longer a line is not used.
     pub third_cache_range: [f64; 2],
     /// The time of a load from DRAM, without translation, in nanoseconds.
@@ -48,34 +51,39 @@ pub struct Glance {
 }
 
 impl Glance {
-    /// Returns what lies between this look and a later one: the mean of each quantity, but the lesser time of DRAM, which others lengthen for
-    /// moments; and the additions next to it on both sides.
-    #[must_use]
-    pub fn middle(&self, other: &Self) -> Self {
-        Self {
-            cycle_ns: (self.cycle_ns + other.cycle_ns) / 2.0,
-            third_cache_bytes: (self.third_cache_bytes + other.third_cache_bytes) / 2.0,
-            third_cache_range: self.range_with(other),
-            dram_ns: self.dram_ns.min(other.dram_ns),
-            additions: [self.additions[1], other.additions[0]],
-        }
+    /// Returns what several looks show together: the mean of each quantity, but the least time of DRAM, which others lengthen for moments, and
+    /// the range of all; none for no looks.
+    pub fn together(looks: &[Self]) -> Option<Self> {
+        let (first, count) = (looks.first()?, looks.len() as f64);
+        let mean = |of: fn(&Self) -> f64| looks.iter().map(of).sum::<f64>() / count;
+        let range = looks.iter().fold(*first, |all, look| all.widened(look)).third_cache_range;
+        Some(Self {
+            cycle_ns: mean(|look| look.cycle_ns),
+            third_cache_bytes: mean(|look| look.third_cache_bytes),
+            chain_bytes: mean(|look| look.chain_bytes),
+            third_cache_range: range,
+            dram_ns: looks.iter().map(|look| look.dram_ns).fold(f64::INFINITY, f64::min),
+            additions: [mean(|look| look.additions[0]), mean(|look| look.additions[1])],
+        })
     }
 
-    /// Returns the least and the most of the third cache that this look and another one show.
-    fn range_with(&self, other: &Self) -> [f64; 2] {
-        let ([least, most], [other_least, other_most]) = (self.third_cache_range, other.third_cache_range);
-        [least.min(other_least), most.max(other_most)]
+    /// Returns what lies between this look and a later one: what both show together, but the additions next to it on both sides.
+    #[must_use]
+    pub fn middle(&self, other: &Self) -> Self {
+        let additions = [self.additions[1], other.additions[0]];
+        Self::together(&[*self, *other]).map_or(*self, |both| Self { additions, ..both })
     }
 
     /// Returns this look with the range of the third cache that both show.
     #[must_use]
     pub fn widened(self, other: &Self) -> Self {
-        Self { third_cache_range: self.range_with(other), ..self }
+        let ([least, most], [other_least, other_most]) = (self.third_cache_range, other.third_cache_range);
+        Self { third_cache_range: [least.min(other_least), most.max(other_most)], ..self }
     }
 
-    /// Returns the movement of the usable third cache to another look: larger over smaller, less 1; 0 if neither shows any.
+    /// Returns the movement of what one chain can use of the third cache to another look: larger over smaller, less 1; 0 if neither shows any.
     pub fn third_cache_moved(&self, other: &Self) -> f64 {
-        let (one, two) = (self.third_cache_bytes, other.third_cache_bytes);
+        let (one, two) = (self.chain_bytes, other.chain_bytes);
         if one == two { 0.0 } else { one.max(two) / one.min(two) - 1.0 }
     }
 }
@@ -136,12 +144,14 @@ impl Prober {
             .or(steps.first().map(|(_, step)| *step))
             .unwrap_or_default();
         let dram_ns = dram.unwrap_or(f64::NAN);
-        let third_cache_bytes = usable(&steps, hit, dram_ns);
-        let third_cache_range = [least_usable(&steps, hit, dram_ns), dense_bytes.max(third_cache_bytes)];
+        let chain_bytes = usable(&steps, hit, dram_ns);
+        let third_cache_bytes = dense_bytes.max(chain_bytes);
+        let third_cache_range = [least_usable(&steps, hit, dram_ns), third_cache_bytes];
         let additions = [first, additions(&mut bench).unwrap_or(f64::NAN)];
         Glance {
             cycle_ns: cycle.unwrap_or(f64::NAN),
             third_cache_bytes,
+            chain_bytes,
             third_cache_range,
             dram_ns: dram_ns - dram_translation_ns,
             additions,
@@ -160,8 +170,9 @@ mod tests {
     fn movement_has_no_direction() {
         let glance = |bytes: f64| Glance {
             cycle_ns: 0.3,
-            third_cache_bytes: bytes,
-            third_cache_range: [bytes / 2.0, bytes],
+            third_cache_bytes: 2.0 * bytes,
+            chain_bytes: bytes,
+            third_cache_range: [bytes / 2.0, 2.0 * bytes],
             dram_ns: 100.0,
             additions: [4.0, 3.0],
         };
@@ -170,8 +181,11 @@ mod tests {
         assert_eq!(glance(0.0).third_cache_moved(&glance(0.0)), 0.0);
         assert_eq!(glance(0.0).third_cache_moved(&glance(1.0)), f64::INFINITY);
         let middle = glance(8.0).middle(&glance(10.0));
-        assert_eq!(middle, Glance { third_cache_range: [4.0, 10.0], additions: [3.0, 4.0], ..glance(9.0) });
-        assert_eq!(glance(9.0).widened(&glance(2.0)).third_cache_range, [1.0, 9.0]);
+        assert_eq!(middle, Glance { third_cache_range: [4.0, 20.0], additions: [3.0, 4.0], ..glance(9.0) });
+        let together = Glance::together(&[glance(6.0), glance(8.0), glance(10.0)]).expect("three looks");
+        assert_eq!(together, Glance { third_cache_range: [3.0, 20.0], ..glance(8.0) });
+        assert_eq!(Glance::together(&[]), None);
+        assert_eq!(glance(9.0).widened(&glance(2.0)).third_cache_range, [1.0, 18.0]);
     }
 
     #[test]

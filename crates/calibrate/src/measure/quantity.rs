@@ -61,6 +61,10 @@ pub enum Quantity {
     HostPages,
     /// Nanoseconds of a load from DRAM, without translation.
     Dram,
+    /// Nanoseconds from one moment at which a line of DRAM cannot be had to the next.
+    RefreshEvery,
+    /// Nanoseconds for which it cannot.
+    RefreshLasts,
     /// Misses that are under way at a time.
     Outstanding,
     /// Entries of the first TLB for data, as far as pages of 4 KiB hit in it.
@@ -109,9 +113,12 @@ impl Quantity {
             | Self::CrossUnits => Statistic::Highest,
             // A sibling thread takes half of the window, too.
             Self::ReadBandwidth | Self::WriteBandwidth | Self::Window => Statistic::UpperQuartile,
-            Self::Outstanding | Self::ThirdCacheBytes | Self::FirstTlbReach | Self::SecondTlbReach => {
-                Statistic::Median
-            }
+            Self::Outstanding
+            | Self::ThirdCacheBytes
+            | Self::FirstTlbReach
+            | Self::SecondTlbReach
+            | Self::RefreshEvery
+            | Self::RefreshLasts => Statistic::Median,
             _ => Statistic::LowerQuartile,
         }
     }

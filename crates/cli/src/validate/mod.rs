@@ -4,6 +4,7 @@
 //! with what the looks have shown in place of the machine's own. A run whose looks show a host that was not quiet does not count, and is
 //! repeated.
 
+mod forms;
 mod judge;
 mod native;
 mod predict;
@@ -25,12 +26,13 @@ use crate::exit::Done;
 use crate::list::HERE;
 use crate::run::print;
 use crate::say::{Steps, note};
+use forms::{Both, Forms};
 use judge::{Class, error, error_of_band, is_of_third_cache};
 use native::Native;
-use predict::{INGREDIENTS, Predicted, machines, predict};
+use predict::{INGREDIENTS, machines, predict};
 use programs::{Entry, Folder, Runnable, chosen};
 use quiet::{Best, Known, Watch, best};
-use show::{Gain, LeftOut, Row, Times, Validation};
+use show::{LeftOut, Row, Validation};
 
 /// The rounds of the calibration that comes first, without `--machine`.
 const ROUNDS: usize = 10;
@@ -172,22 +174,14 @@ impl Judge<'_> {
 
     /// Judges the machine by a program.
     fn row(&mut self, program: &Runnable) -> anyhow::Result<Row> {
-        let ablate = self.arguments.ablate;
-        let mut both = self.both(program, ablate)?;
-        let huge_pages = self.arguments.huge_pages.then(|| self.gain(program, &both)).transpose()?;
-        let (faults, whole) = (both.native.minor_faults, both.predicted[0]);
-        if program.is_micro
-            && let Some(idle) = program.idle()
-        {
-            // What is to be seen is the work alone.
-            both = both.less(&self.both(&idle, ablate)?);
-        }
-        let Both { native, predicted, band, void } = both;
-        let errors = predicted[1..].iter().map(|predicted| error(predicted.cpu_ns, native.cpu_ns));
+        let Found { forms, band, void } = self.found(&Forms::of(program, self.arguments.huge_pages))?;
+        let whole = &forms.whole;
         let class = match program.is_micro {
             true => Class::Micro,
-            false => Class::of(whole.memory_share, faults as f64 * PAGE_BYTES),
+            false => Class::of(whole.predicted[0].memory_share, footprint_bytes(&whole.native)),
         };
+        let Both { native, predicted } = forms.judged(program.is_micro);
+        let errors = predicted[1..].iter().map(|predicted| error(predicted.cpu_ns, native.cpu_ns));
         let band_ns = band.filter(|_| class == Class::ThirdCache);
         let error_here = match band_ns {
             Some(band) => error_of_band(band, native.cpu_ns),
@@ -201,51 +195,45 @@ impl Judge<'_> {
             predicted_ns: predicted[0].cpu_ns,
             band_ns,
             error: error_here,
-            measured_faults: faults,
-            predicted_faults: whole.minor_faults,
+            measured_faults: whole.native.minor_faults,
+            predicted_faults: whole.predicted[0].minor_faults,
             void,
-            huge_pages,
+            huge_pages: forms.gain(),
             without: INGREDIENTS.iter().map(|ingredient| ingredient.name).zip(errors).collect(),
         })
     }
 
-    /// Runs a program here and on the machine, as it was meanwhile; and on the machine without each ingredient, if that is wanted.
-    fn both(&mut self, program: &Runnable, ablate: bool) -> anyhow::Result<Both> {
-        let Best { native, look, void } = best(self.watch.as_mut(), program, self.arguments.runs)?;
+    /// Runs a program's forms here and on the machine, as it was meanwhile; and on the machine without each ingredient, if that is wanted.
+    fn found(&mut self, programs: &Forms<Runnable>) -> anyhow::Result<Found> {
+        let Best { natives, look, void } = best(self.watch.as_mut(), programs, self.arguments.runs)?;
         let (spec, strange) = self.spec(look)?;
-        let mut specs = machines(&spec, ablate);
-        let wants_band = is_of_third_cache(native.minor_faults as f64 * PAGE_BYTES);
-        let wanted = specs.len();
-        if let Some(look) = look.filter(|_| wants_band && strange.is_none()) {
+        let specs = machines(&spec, self.arguments.ablate);
+        let mut ends = Vec::new();
+        if let Some(look) = look.filter(|_| strange.is_none())
+            && is_of_third_cache(footprint_bytes(&natives.whole))
+        {
             // The look in the middle is the machine itself.
             for third_cache_bytes in look.third_cache_range {
-                specs.push(self.spec(Some(Glance { third_cache_bytes, ..look }))?.0);
+                ends.push(self.spec(Some(Glance { third_cache_bytes, ..look }))?.0);
             }
         }
-        let mut predicted = predict(program, &specs)?;
-        let ends = predicted.split_off(wanted);
-        let band = (!ends.is_empty()).then(|| {
-            let times = ends.iter().chain(&predicted[..1]).map(|predicted| predicted.cpu_ns);
-            times.fold([f64::INFINITY, 0.0], |[least, most]: [f64; 2], ns| [least.min(ns), most.max(ns)])
-        });
-        Ok(Both { native, predicted, band, void: void.or(strange) })
-    }
-
-    /// Returns what huge pages save of a program's time, here and on the machine; and of its work alone, without its first touches, if it
-    /// can do without the work.
-    fn gain(&mut self, program: &Runnable, small: &Both) -> anyhow::Result<Gain> {
-        let huge = program.with_huge_pages();
-        let large = self.both(&huge, false)?;
-        let whole = saved(&small.times(), &large.times());
-        let mut void = small.void.clone().or(large.void.clone());
-        let mut steady = None;
-        if let Some((idle, idle_huge)) = program.idle().zip(huge.idle()) {
-            let (idle, idle_huge) = (self.both(&idle, false)?, self.both(&idle_huge, false)?);
-            let (small, large) = (small.less(&idle), large.less(&idle_huge));
-            steady = Some(saved(&small.times(), &large.times()));
-            void = small.void.or(large.void);
-        }
-        Ok(Gain { whole, steady, void })
+        let (mut natives, mut band) = (natives.iter(), None);
+        let forms = programs.try_map(|program| {
+            let native = *natives.next().context("each form has run")?;
+            // The whole program comes first, and the band is that of its time.
+            let all = [specs.as_slice(), &std::mem::take(&mut ends)].concat();
+            let mut predicted = predict(program, &all)?;
+            let at_ends = predicted.split_off(specs.len());
+            if !at_ends.is_empty() {
+                let times = at_ends.iter().chain(&predicted[..1]).map(|predicted| predicted.cpu_ns);
+                band =
+                    Some(times.fold([f64::INFINITY, 0.0], |[least, most]: [f64; 2], ns| {
+                        [least.min(ns), most.max(ns)]
+                    }));
+            }
+            Ok(Both { native, predicted })
+        })?;
+        Ok(Found { forms, band, void: void.or(strange) })
     }
 
     /// Returns the machine, with what a look has shown in place of its own. A look at a host that stood still meanwhile may show what no
@@ -263,40 +251,17 @@ impl Judge<'_> {
     }
 }
 
-/// A program, or a part of it, here and on the machine.
-struct Both {
-    native: Native,
-    /// On the machine, and then without each ingredient.
-    predicted: Vec<Predicted>,
-    /// Where the third cache decides, the shortest and the longest time on the machine with as much of it as the looks showed.
+/// A program's forms here and on the machine.
+struct Found {
+    forms: Forms<Both>,
+    /// Where the third cache decides, the shortest and the longest time of the whole program, in nanoseconds, on the machine with as much of
+    /// it as the looks showed.
     band: Option<[f64; 2]>,
     /// Why it does not count, if it does not.
     void: Option<String>,
 }
 
-impl Both {
-    /// Returns the part without that of another run.
-    fn less(&self, other: &Self) -> Self {
-        let without =
-            |(all, other): (&Predicted, &Predicted)| Predicted { cpu_ns: all.cpu_ns - other.cpu_ns, ..*all };
-        Self {
-            native: Native { cpu_ns: self.native.cpu_ns - other.native.cpu_ns, ..self.native },
-            predicted: self.predicted.iter().zip(&other.predicted).map(without).collect(),
-            band: None,
-            void: self.void.clone().or(other.void.clone()),
-        }
-    }
-
-    /// Returns the times on this computer and on the complete machine.
-    fn times(&self) -> Times {
-        Times { measured: self.native.cpu_ns, predicted: self.predicted[0].cpu_ns }
-    }
-}
-
-/// Returns the share of times that others save.
-fn saved(all: &Times, others: &Times) -> Times {
-    Times {
-        measured: 1.0 - others.measured / all.measured,
-        predicted: 1.0 - others.predicted / all.predicted,
-    }
+/// Returns the bytes that a program touches.
+fn footprint_bytes(native: &Native) -> f64 {
+    native.minor_faults as f64 * PAGE_BYTES
 }

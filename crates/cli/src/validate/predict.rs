@@ -64,6 +64,7 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
         },
     },
     Ingredient { name: "bandwidth", switch_off: |machine| machine.hierarchy.memory.line_ps = None },
+    Ingredient { name: "refresh", switch_off: |machine| machine.hierarchy.memory.refresh = None },
     Ingredient { name: "fetch", switch_off: |machine| machine.translation.fetch = None },
     Ingredient { name: "kernel writes", switch_off: |machine| machine.kernel.writes_are_cached = false },
 ];

@@ -61,8 +61,9 @@ pub(super) struct Gain {
     /// Of its work alone, behind the first touches of its memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) steady: Option<Times>,
-    /// Why it does not count, if it does not.
-    pub(super) void: Option<String>,
+    /// The time without its work, which is that of the first touches for the most part, in nanoseconds.
+    #[serde(rename = "first_touches_ns", skip_serializing_if = "Option::is_none")]
+    pub(super) first_touches: Option<Times>,
 }
 
 /// A time here and on the machine, or a share of it.
@@ -153,7 +154,7 @@ impl Row {
         if let Some([least, most]) = self.band_ns {
             let _ = write!(line, "  {:.1} to {:.1} by the third cache", ms(least), ms(most));
         }
-        if let Some(Gain { whole, steady, void }) = &self.huge_pages {
+        if let Some(Gain { whole, steady, first_touches }) = &self.huge_pages {
             let percent = |times: &Times| {
                 format!("{:.1} %, predicted {:.1} %", 100.0 * times.measured, 100.0 * times.predicted)
             };
@@ -161,8 +162,13 @@ impl Row {
             if let Some(steady) = steady {
                 let _ = write!(line, "; of the work alone {}", percent(steady));
             }
-            if let Some(why) = void.as_ref().filter(|_| self.void.is_none()) {
-                let _ = write!(line, "  void: {why}");
+            if let Some(Times { measured, predicted }) = first_touches {
+                let _ = write!(
+                    line,
+                    "; first touches {:.1} ms, predicted {:.1} ms",
+                    ms(*measured),
+                    ms(*predicted)
+                );
             }
         }
         if let Some(why) = &self.void {
@@ -192,7 +198,7 @@ mod tests {
             huge_pages: void.then_some(Gain {
                 whole: Times { measured: 0.31, predicted: 0.25 },
                 steady: Some(Times { measured: 0.5, predicted: 0.45 }),
-                void: Some("it moved".to_owned()),
+                first_touches: Some(Times { measured: 2e7, predicted: 2.5e7 }),
             }),
             without: [("branches", 2.0 * error)].into(),
         }
@@ -225,7 +231,8 @@ mod tests {
         assert!(table.contains("100.0 to 200.0 by the third cache\n"), "{table}");
         assert!(
             table.contains(
-                "huge pages save 31.0 %, predicted 25.0 %; of the work alone 50.0 %, predicted 45.0 %  void: it moved\n"
+                "huge pages save 31.0 %, predicted 25.0 %; of the work alone 50.0 %, predicted 45.0 %; \
+                 first touches 20.0 ms, predicted 25.0 ms  void: it moved\n"
             ),
             "{table}"
         );

@@ -47,6 +47,7 @@ mod outlines;
 mod paging;
 mod pairs;
 mod reach;
+mod refreshes;
 mod serving;
 mod serving_code;
 mod threads;

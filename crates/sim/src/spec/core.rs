@@ -5,7 +5,6 @@ use super::geometry::{Misfit, Sets, check_ways};
 use super::key::MAX_WAYS;
 use super::quantity;
 use super::section::{MILLISECOND_PS, Resolver, Table, Words, section};
-use super::tree::Value;
 
 section! {
     /// The core model (timed runs; the count also shapes counts runs).
@@ -254,11 +253,7 @@ section! {
             WalkCacheShape::WalkTables => 2,
         };
         let entries_leaf = entries?;
-        let entries: Vec<u32> = match &entries_leaf.value {
-            Value::Integer(same) => vec![*same as u32; wanted],
-            Value::Integers(list) => list.iter().map(|entries| *entries as u32).collect(),
-            _ => return None,
-        };
+        let entries = entries_leaf.integers(wanted)?;
         if entries.len() != wanted {
             let count = entries.len();
             let (message, help) = match shape {

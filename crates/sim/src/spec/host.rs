@@ -7,7 +7,6 @@ use super::frames::FrameKind;
 use super::kernel::KernelSpec;
 use super::section::{STEP_PS, Table, Words, section};
 use super::settings::TableKind;
-use super::tree::Value;
 use crate::mmu::Below;
 
 /// The settings of the host of a guest.
@@ -82,13 +81,8 @@ section! {
             let message = format!("a host's table of {levels} levels maps less than the guest's memory");
             return resolver.refuse(message, "write more levels, or give the guest less memory", table, &["levels"]);
         }
-        let cached = walk_cache?;
         let wanted = levels as usize - 1;
-        let entries: Vec<u32> = match &cached.value {
-            Value::Integer(same) => vec![*same as u32; wanted],
-            Value::Integers(list) => list.iter().map(|entries| *entries as u32).collect(),
-            _ => return None,
-        };
+        let entries = walk_cache?.integers(wanted)?;
         let has_any = entries.iter().any(|entries| *entries > 0);
         if has_any && entries.len() != wanted {
             let message = format!("walk cache: {} levels for a host's table of {levels}", entries.len());

@@ -84,10 +84,26 @@ section! {
     /// The settings of DRAM.
     pub struct MemorySpec {
         latency_ps: u64 = "latency" time(MILLISECOND_PS) or "\"90 ns\"",
-            "load-to-use time of an access that misses every cache, above the last cache's; with `dram`, without the time there";
+            "load-to-use time of an access that misses every cache, above the last cache's; with `dram`, without the time there, and with `refresh`, with the mean wait for it";
         line_ps: Option<u64> = "bandwidth" maybe_bytes(1 << 20, 1 << 50) as |bytes| bytes.map(persistent::line_ps),
             "bytes that memory takes and gives in a second, together; without it, as many as are wanted. Not with `dram`, which has channels";
+        refresh: Option<RefreshSpec> = "refresh" part(RefreshSpec), "moments at which a line cannot be had, because its bank is refreshed; not with `dram`";
         dram: Option<DramSpec> = "dram" part(DramSpec), "controllers, banks and rows; without them, DRAM is a latency";
+    }
+}
+
+section! {
+    /// The refreshing of DRAM: lines of a bank wait for its end.
+    pub struct RefreshSpec {
+        every_ps: u64 = "every" time(MILLISECOND_PS) or "\"3.9 us\"", "time from one refresh of a bank to the next; above `lasts`";
+        lasts_ps: u64 = "lasts" time(MILLISECOND_PS) or "\"130 ns\"", "time that one takes";
+    }
+}
+
+impl RefreshSpec {
+    /// Returns the mean time that a request waits.
+    pub fn mean_ps(&self) -> u64 {
+        self.lasts_ps * self.lasts_ps / (2 * self.every_ps)
     }
 }
 
@@ -100,6 +116,9 @@ pub(super) fn memory(table: &Table, caches: &[CacheSpec], resolver: &mut Resolve
         let help = format!("write more than {} ps; latencies are measured from the core", last.latency_ps);
         resolver.refuse::<()>("memory answers no later than the last cache", help, table, &["latency"]);
     }
+    if let Some(refresh) = table.section("refresh")? {
+        check_refresh(table, refresh, latency_ps, resolver)?;
+    }
     if let Some(dram) = table.section("dram")? {
         if table.bytes("bandwidth").is_some() {
             let help = "write `burst` in [memory.dram] for the time of 8 bytes on a channel";
@@ -109,6 +128,28 @@ pub(super) fn memory(table: &Table, caches: &[CacheSpec], resolver: &mut Resolve
         check_dram(dram, resolver)?;
     }
     MemorySpec::resolve(table, resolver)
+}
+
+fn check_refresh(memory: &Table, table: &Table, latency_ps: u64, resolver: &mut Resolver<'_>) -> Option<()> {
+    if memory.section("dram")?.is_some() {
+        let message = "memory: the banks of `dram` are not refreshed";
+        return resolver.refuse_section(table, message, "leave one of them out");
+    }
+    let [every_ps, lasts_ps] = [resolver.time(table, "every")?, resolver.time(table, "lasts")?];
+    if lasts_ps >= every_ps || lasts_ps == 0 {
+        let message = "memory: a refresh ends before the next begins, and takes some time";
+        return resolver.refuse(
+            message,
+            "write more for `every` than for `lasts`",
+            table,
+            &["every", "lasts"],
+        );
+    }
+    if (RefreshSpec { every_ps, lasts_ps }).mean_ps() >= latency_ps {
+        let message = "memory: the mean wait for a refresh is a part of the latency, and no shorter";
+        return resolver.refuse(message, "write less for `lasts`", table, &["lasts"]);
+    }
+    Some(())
 }
 
 section! {

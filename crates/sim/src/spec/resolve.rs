@@ -263,10 +263,12 @@ fn check_granule(
     if granule == Granule::Size4K {
         return;
     }
-    let is_fragmented = |of: &FrameKind| of.settings::<BuddySpec>().is_some_and(|of| of.fragmentation > 0);
+    let of_buddy =
+        |of: fn(&BuddySpec) -> bool| frames.and_then(|frames| frames.settings::<BuddySpec>()).is_some_and(of);
     let refused = [
         (frames.is_some_and(|of| of.hash_placed().is_some()), "[frames.iceberg]", "write [frames.buddy]"),
-        (frames.is_some_and(is_fragmented), "`fragmentation`", "write fragmentation = 0 in [frames.buddy]"),
+        (of_buddy(|of| of.fragmentation > 0), "`fragmentation`", "write fragmentation = 0 in [frames.buddy]"),
+        (of_buddy(BuddySpec::is_shared), "`free-blocks`", "write free-blocks = [0] in [frames.buddy]"),
         (tree.table("reclaim").is_some(), "[reclaim]", "write reclaim = \"none\""),
         (tree.table("tier").is_some(), "[tier]", "write tier = \"none\""),
         (tree.table("threads").is_some(), "[threads]", "write threads = \"none\""),

@@ -18,6 +18,15 @@ impl Leaf {
             _ => None,
         }
     }
+
+    /// The numbers of a list, whose kind allows no larger ones; a number alone stands for so many.
+    pub(super) fn integers(&self, times: usize) -> Option<Vec<u32>> {
+        match &self.value {
+            Value::Integer(same) => Some(vec![*same as u32; times]),
+            Value::Integers(list) => Some(list.iter().map(|number| *number as u32).collect()),
+            _ => None,
+        }
+    }
 }
 
 /// A value of one of the kinds of keys.

@@ -9,16 +9,16 @@ use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::sets::{Indexing, LineArray};
 
 use super::Missed;
-use super::bandwidth::Bandwidth;
-use super::dram::PagedDram;
 use super::fetched::InstructionCache;
 use super::followed::Followed;
+use super::memory::Memory;
 use super::mesh::Mesh;
 use super::reference::MemoryReference;
+use super::refresh::Refresh;
 use super::tiered::{Requester, TieredMemory};
 use crate::metrics::Rows;
 use crate::metrics::names::{cache, memory};
-use crate::spec::settings::{CacheSpec, MachineSpec, MemorySpec, Replacement};
+use crate::spec::settings::{CacheSpec, MachineSpec, MemorySpec, RefreshSpec, Replacement};
 
 /// log2 of the line size in bytes.
 pub(super) const LINE_SHIFT: u32 = 6;
@@ -101,31 +101,6 @@ fn to_slice_and_back_ps(mesh: &Mesh, core: usize, line: u64) -> u64 {
     there_and_back_ps(mesh, core as u32, mesh.slice(line))
 }
 
-/// The memory behind the last cache.
-#[derive(Clone, Debug)]
-enum Memory {
-    /// A memory with a fixed latency.
-    Plain,
-    /// The same, of which so much is had in a time.
-    Limited(Box<Bandwidth>),
-    /// DRAM with controllers, banks and rows.
-    Dram(Box<PagedDram>),
-    /// DRAM as a cache over flash.
-    Tiered(Box<TieredMemory>),
-}
-
-impl Memory {
-    fn new(spec: &MachineSpec) -> Self {
-        let MemorySpec { dram, line_ps, .. } = &spec.hierarchy.memory;
-        match (dram, &spec.tier, line_ps) {
-            (Some(dram), Some(tier), _) => Self::Tiered(Box::new(TieredMemory::new(dram, tier))),
-            (Some(dram), None, _) => Self::Dram(Box::new(PagedDram::new(dram))),
-            (None, _, Some(line_ps)) => Self::Limited(Box::new(Bandwidth::new(*line_ps))),
-            (None, _, None) => Self::Plain,
-        }
-    }
-}
-
 /// All caches of a machine and its DRAM.
 #[derive(Clone, Debug)]
 pub struct MemoryHierarchy {
@@ -134,6 +109,7 @@ pub struct MemoryHierarchy {
     shared: Option<Cache>,
     mesh: Option<Mesh>,
     memory: Memory,
+    /// Without the wait for a refresh.
     memory_latency_ps: u64,
     /// The requesters of accesses, by core.
     requesters: Vec<Requester>,
@@ -154,12 +130,13 @@ impl MemoryHierarchy {
             None => (&[][..], None),
         };
         let core = || private.iter().map(cache).collect();
+        let MemorySpec { latency_ps, refresh, .. } = &spec.hierarchy.memory;
         Self {
             private: (0..spec.core.count).map(|_| core()).collect(),
             shared,
             mesh: spec.hierarchy.mesh.as_ref().map(Mesh::new),
             memory: Memory::new(spec),
-            memory_latency_ps: spec.hierarchy.memory.latency_ps,
+            memory_latency_ps: latency_ps - refresh.as_ref().map_or(0, RefreshSpec::mean_ps),
             requesters: (0..spec.core.count as usize).map(|core| Requester::waiting(core, None)).collect(),
             walk_enters: spec.translation.walker.enters as usize - 1,
             lines: MemoryLines {
@@ -291,8 +268,8 @@ impl MemoryHierarchy {
         at_ps: u64,
     ) -> Result<u64, Missed> {
         let mut way_ps = self.memory_latency_ps;
+        let line = addr.0 >> LINE_SHIFT;
         if let Some(mesh) = &self.mesh {
-            let line = addr.0 >> LINE_SHIFT;
             way_ps += to_slice_and_back_ps(mesh, core, line);
             let controllers = mesh.controllers();
             let controller = controllers[addr.frame().0 as usize % controllers.len()];
@@ -300,9 +277,12 @@ impl MemoryHierarchy {
         }
         // Half of the way is there, half is back.
         let there_ps = at_ps + way_ps / 2;
+        let free_ps = |refresh: &mut Option<Refresh>| {
+            refresh.as_mut().map_or(there_ps, |refresh| refresh.free_ps(line, there_ps))
+        };
         let done_ps = match &mut self.memory {
-            Memory::Plain => there_ps,
-            Memory::Limited(bandwidth) => bandwidth.take(there_ps),
+            Memory::Plain(refresh) => free_ps(refresh),
+            Memory::Limited(refresh, bandwidth) => bandwidth.take(free_ps(refresh)),
             Memory::Dram(dram) => dram.line(there_ps, addr.frame().0),
             Memory::Tiered(tier) => {
                 let (write, walk) = (kind.stores(), kind == MemoryReference::Walk);
@@ -348,7 +328,7 @@ impl MemoryHierarchy {
             rows.sum(cache::write_backs(level), counts.write_backs);
         }
         match &self.memory {
-            Memory::Plain | Memory::Limited(_) => {}
+            Memory::Plain(_) | Memory::Limited(..) => {}
             Memory::Dram(dram) => dram.rows(rows),
             Memory::Tiered(tier) => tier.rows(rows),
         }
@@ -396,8 +376,8 @@ impl MemoryHierarchy {
         self.lines.writes += 1;
         let addr = PhysAddr(line << LINE_SHIFT);
         match &mut self.memory {
-            Memory::Plain => {}
-            Memory::Limited(bandwidth) => drop(bandwidth.take(at_ps)),
+            Memory::Plain(_) => {}
+            Memory::Limited(_, bandwidth) => drop(bandwidth.take(at_ps)),
             Memory::Dram(dram) => drop(dram.line(at_ps, addr.frame().0)),
             Memory::Tiered(tier) => tier.write_back(at_ps, addr),
         }
@@ -430,15 +410,18 @@ impl MemoryHierarchy {
 
     /// Returns whether memory says how long it hands over other lines before the one that was asked for.
     pub(super) fn queues(&self) -> bool {
-        matches!(self.memory, Memory::Limited(_)) && self.mesh.is_none()
+        matches!(self.memory, Memory::Limited(..)) && self.mesh.is_none()
     }
 
-    /// Returns that part of the latency of an access that was found at a level.
+    /// Returns that part of the latency of the access that was made last, and found at a level.
     #[inline]
     pub(super) fn queued_ps(&self, level: usize, latency_ps: u64) -> u64 {
-        match level == self.levels() && self.queues() {
-            true => latency_ps - self.memory_latency_ps,
-            false => 0,
+        match &self.memory {
+            Memory::Limited(refresh, _) if level == self.levels() && self.mesh.is_none() => {
+                let waited_ps = refresh.as_ref().map_or(0, Refresh::waited_ps);
+                (latency_ps - self.memory_latency_ps).saturating_sub(waited_ps)
+            }
+            _ => 0,
         }
     }
 

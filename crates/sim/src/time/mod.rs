@@ -15,6 +15,7 @@ mod dram;
 mod fetched;
 mod followed;
 mod interval;
+mod memory;
 mod mesh;
 mod missed;
 mod none;
@@ -22,6 +23,7 @@ mod pool;
 mod prefetch;
 mod queue;
 mod reference;
+mod refresh;
 #[cfg(test)]
 mod tests;
 mod tiered;

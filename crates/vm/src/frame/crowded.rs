@@ -22,6 +22,7 @@ use super::{FrameAllocator, OutOfFrames, PageKey};
 use crate::addr::{PageSize, Pfn};
 use crate::random::SplitMix64;
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// The number of frames of other programs of which one cannot be moved. Assumed.
 const PINNED: u64 = 64;
@@ -93,15 +94,7 @@ impl CrowdedMemory {
             return Self::alone(allocator);
         }
         let frames = allocator.total_frames() + 1;
-        let mut others = Others {
-            movable: BitTree::new(frames),
-            named: FxHashMap::default(),
-            moved: Vec::new(),
-            stuck: vec![0; (frames as usize).div_ceil(64)].into_boxed_slice(),
-            cursor: 0,
-            counts: CrowdCounts::default(),
-        };
-        let mut random = SplitMix64::new(seed);
+        let (mut others, mut random) = (Others::new(frames), SplitMix64::new(seed));
         // Half of a half-taken block is free: index = (taken / 2) / (taken / 2 + free).
         let index = f64::from(percent) / 100.0;
         let taken_share = 2.0 * index / (1.0 + index);
@@ -117,6 +110,53 @@ impl CrowdedMemory {
                 is_taken = if percent == 100 { true } else { !is_taken };
             }
         }
+        Self { frames: Box::new(allocator), others: Some(Box::new(others)), start: Pfn(0) }
+    }
+
+    /// Returns all memory of an allocator, in which other programs leave so many free blocks of each order, from single frames on, or as
+    /// many as there is room for; they are smaller than 2 MiB. Such a block lies anywhere, and the others have as much next to it.
+    ///
+    /// # Panics
+    ///
+    /// If a block is not smaller than 2 MiB, or something was taken before.
+    pub fn with_free_blocks(mut allocator: impl FrameAllocator + 'static, counts: &[u32], seed: u64) -> Self {
+        assert!(counts.len() <= BLOCK_ORDER as usize && allocator.free_frames() == allocator.total_frames());
+        let mut left: Vec<u64> = counts.iter().copied().map(u64::from).collect();
+        let mut all: u64 = left.iter().sum();
+        if all == 0 {
+            return Self::alone(allocator);
+        }
+        let frames = allocator.total_frames() + 1;
+        let (mut others, mut random) = (Others::new(frames), SplitMix64::new(seed));
+        // Without the block that has the reserved frame.
+        let mut blocks: Vec<u64> = (1..frames / BLOCK_FRAMES).collect();
+        let (mut at, mut end) = (0, 0);
+        while all > 0 {
+            let mut drawn = random.below(all);
+            let order = left.iter().position(|count| {
+                let is_here = drawn < *count;
+                drawn = drawn.saturating_sub(*count);
+                is_here
+            });
+            let order = order.expect("as many as there are in all");
+            (left[order], all) = (left[order] - 1, all - 1);
+            // One half is free, and the others have the other half: it cannot be merged.
+            let half = 1 << order;
+            let mut first = u64::next_multiple_of(at, 2 * half);
+            if first + 2 * half > end {
+                if blocks.is_empty() {
+                    break;
+                }
+                others.take(&mut allocator, at..end, &mut random);
+                first = blocks.swap_remove(random.below(blocks.len() as u64) as usize) * BLOCK_FRAMES;
+                (at, end) = (first, first + BLOCK_FRAMES);
+            }
+            let free = first + random.below(2) * half;
+            others.take(&mut allocator, at..free, &mut random);
+            others.take(&mut allocator, free + half..first + 2 * half, &mut random);
+            at = first + 2 * half;
+        }
+        others.take(&mut allocator, at..end, &mut random);
         Self { frames: Box::new(allocator), others: Some(Box::new(others)), start: Pfn(0) }
     }
 
@@ -250,20 +290,39 @@ impl CrowdedMemory {
 }
 
 impl Others {
+    /// Returns those who have nothing yet of so many frames.
+    fn new(frames: u64) -> Self {
+        Self {
+            movable: BitTree::new(frames),
+            named: FxHashMap::default(),
+            moved: Vec::new(),
+            stuck: vec![0; (frames as usize).div_ceil(64)].into_boxed_slice(),
+            cursor: 0,
+            counts: CrowdCounts::default(),
+        }
+    }
+
+    /// Takes what is free of some frames.
+    fn take(&mut self, allocator: &mut dyn FrameAllocator, frames: Range<u64>, random: &mut SplitMix64) {
+        for frame in frames.map(Pfn) {
+            if !allocator.alloc_at(frame, 0) {
+                continue;
+            }
+            if random.below(PINNED) == 0 {
+                self.set_stuck(frame, 0, true);
+            } else {
+                self.movable.insert(frame.0 as usize);
+            }
+        }
+    }
+
     /// Takes half of the frames of a block.
     fn settle(&mut self, allocator: &mut dyn FrameAllocator, first: u64, random: &mut SplitMix64) {
         for word in 0..BLOCK_FRAMES / 64 {
             let taken = random.next();
             for bit in (0..64).filter(|bit| taken >> bit & 1 == 1) {
-                let frame = Pfn(first + word * 64 + bit);
-                if !allocator.alloc_at(frame, 0) {
-                    continue;
-                }
-                if random.below(PINNED) == 0 {
-                    self.set_stuck(frame, 0, true);
-                } else {
-                    self.movable.insert(frame.0 as usize);
-                }
+                let frame = first + word * 64 + bit;
+                self.take(allocator, frame..frame + 1, random);
             }
         }
     }
@@ -379,6 +438,8 @@ impl Others {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::addr::{Asid, Vpn};
     use crate::frame::BuddyAllocator;
@@ -394,6 +455,38 @@ mod tests {
             assert!((index - f64::from(percent) / 100.0).abs() < 0.06, "{percent}: {index}");
         }
         assert!(memory(0, 1).counts().is_none());
+    }
+
+    #[test]
+    fn others_leave_as_many_free_blocks_of_each_order_as_are_said() {
+        let counts = [700, 300, 0, 41, 5, 9, 2, 0, 3];
+        let buddy = || BuddyAllocator::new(256 << 20).unwrap().scattered(3);
+        let mut memory = CrowdedMemory::with_free_blocks(buddy(), &counts, 3);
+        check(&memory, 0);
+        let mut small = 0;
+        for (order, count) in (0..).zip(counts) {
+            // The block of the reserved frame has one free block of each order.
+            small += u64::from(count + 1) << order;
+            let frames = memory.allocator();
+            let index = frames.unusable_free_index(order + 1).unwrap();
+            assert_eq!((index * frames.free_frames() as f64).round() as u64, small, "up to order {order}");
+        }
+        let blocks: BTreeSet<u64> =
+            (0..700).map(|_| memory.alloc_free(0).unwrap().0 / BLOCK_FRAMES).collect();
+        assert!(blocks.len() > 5, "single frames lie in {} blocks", blocks.len());
+    }
+
+    #[test]
+    fn others_leave_no_more_free_blocks_than_there_is_room_for() {
+        let buddy = BuddyAllocator::new(8 << 20).unwrap();
+        let memory = CrowdedMemory::with_free_blocks(buddy, &[0, 0, 0, 0, 0, 0, 0, 0, 1000], 3);
+        check(&memory, 0);
+        assert_eq!(memory.allocator().free_frames(), 511 + 3 * 256);
+        assert!(
+            CrowdedMemory::with_free_blocks(BuddyAllocator::new(8 << 20).unwrap(), &[0; 9], 3)
+                .counts()
+                .is_none()
+        );
     }
 
     /// Every frame is free, movable, or stuck, and only one of these.

@@ -36,7 +36,7 @@ pub(super) fn run(spec: &MachineSpec, stream: &Batch) -> RunResult {
 pub(super) fn every_table() -> Vec<MachineSpec> {
     let names =
         ["x86-64", "x86-64-la57", "mosaic-8", "ecpt", "me-hpt", "hashed-open-addressing", "hashed-chained"];
-    let frames = BuddySpec { memory_bytes: 256 << 20, fragmentation: 100, is_scattered: false }.into();
+    let frames = BuddySpec { memory_bytes: 256 << 20, fragmentation: 100, ..BuddySpec::default() }.into();
     let fragmented = changed(spec("me-hpt"), |spec| {
         (spec.name, spec.paging.frames) = ("fragmented".into(), frames);
     });

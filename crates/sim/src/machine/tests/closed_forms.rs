@@ -161,7 +161,8 @@ fn a_forked_child_has_the_mappings_and_its_own_pages() {
 #[test]
 fn running_out_of_memory_is_an_error_that_says_what_to_do() {
     let mut small = spec("x86-64");
-    small.paging.frames = BuddySpec { memory_bytes: 1 << 20, fragmentation: 0, is_scattered: false }.into();
+    small.paging.frames =
+        BuddySpec { memory_bytes: 1 << 20, fragmentation: 0, ..BuddySpec::default() }.into();
     let mut machine = counting(&small);
     let mut batch = Batch::new();
     map(&mut batch, BASE, 16 << 20);
@@ -177,7 +178,7 @@ fn running_out_of_memory_is_an_error_that_says_what_to_do() {
 #[test]
 fn a_table_in_one_piece_does_not_fit_into_fragments() {
     let run = |name: &str| {
-        let frames = BuddySpec { memory_bytes: 1 << 30, fragmentation: 100, is_scattered: false }.into();
+        let frames = BuddySpec { memory_bytes: 1 << 30, fragmentation: 100, ..BuddySpec::default() }.into();
         let mut machine =
             counting_of::<HashedTable>(&changed(spec(name), |spec| spec.paging.frames = frames));
         let mut batch = Batch::new();

@@ -141,6 +141,25 @@ fn granules() {
 }
 
 #[test]
+fn memory() {
+    let free = "free-blocks = [5, 0, 1]";
+    let frames = |keys: &str| format!("{NAME}[frames.buddy]\n{keys}\n");
+    let refresh = |keys: &str| format!("{NAME}[memory.refresh]\n{keys}\n");
+    transcript(
+        "memory",
+        &[
+            refusal(&frames(&format!("fragmentation = 5\n{free}"))),
+            refusal(&frames("free-blocks = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]")),
+            refusal(&frames(&format!("{free}\n[table.radix]\ngranule = \"16KiB\""))),
+            refusal(&refresh("every = \"1 us\"\nlasts = \"1 us\"")),
+            refusal(&refresh("lasts = \"0 ns\"")),
+            refusal(&refresh("every = \"1 us\"\nlasts = \"500 ns\"")),
+            refusal(&refresh("[memory.dram]")),
+        ],
+    );
+}
+
+#[test]
 fn geometry() {
     let mosaic = |arity: u32| format!("{NAME}[tlb.l1.mosaic]\nentries = 64\nways = 4\narity = {arity}\n");
     let split = |name: &str, pages: &str| {

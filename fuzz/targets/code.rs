@@ -1,14 +1,15 @@
-//! Any bytes as a block of instructions of x86-64, of RV64, and of the model, and as outlines: they cover all bytes, and name registers that there are.
+//! Any bytes as a block of instructions of x86-64, of RV64, of A64, and of the model, and as outlines: they cover all bytes, and name registers that there are.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pagewalk_code::{Block, Class, Register, model, outline, riscv, x86};
+use pagewalk_code::{Block, Class, Register, aarch64, model, outline, riscv, x86};
 
 fuzz_target!(|data: &[u8]| {
     let (addr, code) = data.split_at(data.len().min(8));
     let addr = addr.iter().fold(0, |addr, &byte| addr << 8 | u64::from(byte));
     check(&Block::of_x86_64(addr, code), code, x86::X87);
     check(&Block::of_riscv64(addr, code), code, riscv::float(riscv::FLOATS - 1));
+    check(&Block::of_aarch64(addr, code), code, aarch64::vector(aarch64::VECTORS - 1));
     check(&Block::of_model(addr, code), code, model::STACK);
     // An outline says how long its instruction is.
     let _ = outline::length(code);

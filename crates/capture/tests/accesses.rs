@@ -135,7 +135,7 @@ fn programs_of_other_instruction_sets_are_observed_under_qemu() {
         ("loongarch64", "-march=loongarch64"),
     ];
     for (target, march) in targets {
-        let Some(path) = compile_for(target, march) else { continue };
+        let Some(path) = compile_for("foreign.c", target, march) else { continue };
         let (stream, outcome) = record(program(&path, &[], Build::Qemu.frontend()));
         assert_eq!((outcome.status.code(), outcome.processes), (Some(7), 1), "{target}");
         let expected =

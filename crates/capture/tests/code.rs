@@ -8,7 +8,10 @@ use pagewalk_capture::Frontend;
 use pagewalk_code::{Block, Direction, Records};
 use pagewalk_trace::{Access, Batch, BlockId, Code, Event, ProcessId, Source, ThreadId};
 
-use crate::common::{Build, compile, program, unmodified};
+use crate::common::{Build, compile, compile_for, program, unmodified};
+
+/// What describes the code at an address.
+type Describe = fn(u64, &[u8]) -> Block;
 
 /// The executions of a program's blocks.
 #[derive(Default)]
@@ -132,29 +135,58 @@ fn the_instructions_of_executed_blocks_are_those_that_are_counted() {
 fn a_block_makes_the_accesses_that_its_instructions_are_described_with() {
     for build in unmodified() {
         let (executions, _) = run(build, "calls", 10);
-        let described: BTreeMap<BlockId, Vec<(u64, bool)>> = executions
-            .code
-            .iter()
-            .filter_map(|(block, code)| {
-                Some((*block, described(&Block::of_x86_64(code.addr.0, &code.bytes))?))
-            })
-            .collect();
-        let (mut checked, mut wrong) = (0, BTreeMap::<BlockId, Vec<Access>>::new());
-        for (_, _, block, accesses) in &executions.executed {
-            let Some(described) = described.get(block) else { continue };
-            checked += 1;
-            let made = accesses.iter().map(|access| (access.bytes(), access.is_write()));
-            if !made.eq(described.iter().copied()) {
-                wrong.insert(*block, accesses.clone());
-            }
-        }
+        let checked = check_accesses(&executions, Block::of_x86_64, &format!("{build:?}"));
         assert!(checked > 1_000, "{build:?}");
-        for (block, accesses) in &wrong {
-            let bytes = &executions.code[block].bytes;
-            println!("{build:?}: {bytes:02x?} made {accesses:?}, and not {:?}", described[block]);
-        }
-        assert!(wrong.is_empty(), "{build:?}: {} blocks", wrong.len());
     }
+}
+
+/// The same of other instruction sets, under QEMU.
+#[test]
+fn blocks_of_other_instruction_sets_make_the_accesses_that_are_described() {
+    let programs = [
+        ("foreign.c", "riscv64", "-march=rv64gc", Block::of_riscv64 as Describe, 1_000),
+        ("foreign.c", "aarch64", "-march=armv8-a", Block::of_aarch64, 1_000),
+        ("aarch64.S", "aarch64", "-march=armv8.3-a", Block::of_aarch64, 5),
+    ];
+    for (source, target, march, describe, least) in programs {
+        let Some(path) = compile_for(source, target, march) else { continue };
+        let mut executions = Executions { thread: ThreadId(1), ..Executions::default() };
+        let mut observed = program(&path, &[], Frontend::Qemu).blocks(true);
+        observed
+            .run(&mut |batch: &mut Batch| {
+                executions.batch(batch);
+                ControlFlow::Continue(())
+            })
+            .unwrap_or_else(|error| panic!("{source}, {target}: {error}"));
+        let status = observed.outcome().expect("an outcome").status;
+        assert_eq!(status.code(), Some(7), "{source}, {target}");
+        let checked = check_accesses(&executions, describe, &format!("{source}, {target}"));
+        assert!(checked >= least, "{source}, {target}: {checked} blocks");
+    }
+}
+
+/// Compares the accesses of blocks with their descriptions; returns the number of executions whose accesses do not depend on data.
+fn check_accesses(executions: &Executions, describe: Describe, what: &str) -> usize {
+    let described: BTreeMap<BlockId, Vec<(u64, bool)>> = executions
+        .code
+        .iter()
+        .filter_map(|(block, code)| Some((*block, described(&describe(code.addr.0, &code.bytes))?)))
+        .collect();
+    let (mut checked, mut wrong) = (0, BTreeMap::<BlockId, Vec<Access>>::new());
+    for (_, _, block, accesses) in &executions.executed {
+        let Some(described) = described.get(block) else { continue };
+        checked += 1;
+        let made = accesses.iter().map(|access| (access.bytes(), access.is_write()));
+        if !made.eq(described.iter().copied()) {
+            wrong.insert(*block, accesses.clone());
+        }
+    }
+    for (block, accesses) in &wrong {
+        let bytes = &executions.code[block].bytes;
+        println!("{what}: {bytes:02x?} made {accesses:?}, and not {:?}", described[block]);
+    }
+    assert!(wrong.is_empty(), "{what}: {} blocks", wrong.len());
+    checked
 }
 
 /// The sizes and directions of a block's accesses; none if they depend on data.

@@ -5,8 +5,8 @@
 //! operation, and where control goes behind it. A core model replays the executed blocks with it, so that an instruction waits for
 //! those that it depends on. Bytes are decoded once for each block, not once for each execution.
 //!
-//! The types know no instruction set. [`x86`] makes them of x86-64's bytes, and says which register has which number, and [`riscv`]
-//! does so for RV64; another instruction set is another such module. [`model`] is one for programs that have no machine code,
+//! The types know no instruction set. [`x86`] makes them of x86-64's bytes, and says which register has which number, [`riscv`]
+//! does so for RV64, and [`aarch64`] for A64; another instruction set is another such module. [`model`] is one for programs that have no machine code,
 //! and [`outline`] one for traces without bytes.
 //!
 //! ```
@@ -20,6 +20,8 @@
 //! assert!(add.operands[0].address.contains(x86::general(7)));
 //! ```
 
+pub mod aarch64;
+mod bits;
 mod block;
 mod class;
 pub mod model;

@@ -1,5 +1,6 @@
 //! Tests of the descriptions of instructions. One program, so that the libraries are linked once.
 
+mod aarch64;
 mod blocks;
 mod codes;
 mod instructions;

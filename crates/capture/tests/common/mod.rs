@@ -175,14 +175,14 @@ pub fn compile(name: &str, build: Build) -> PathBuf {
     program
 }
 
-/// Compiles `tests/c/foreign.c` for another instruction set; none if something for it is not installed.
-pub fn compile_for(target: &str, march: &str) -> Option<PathBuf> {
+/// Compiles a file of `tests/c` for another instruction set; none if something for it is not installed.
+pub fn compile_for(source: &str, target: &str, march: &str) -> Option<PathBuf> {
     let clang = clang().filter(|_| is_installed(&format!("qemu-{target}")) && is_installed("ld.lld-19"))?;
-    let program = Path::new(TMP).join(format!("foreign-{target}"));
+    let program = Path::new(TMP).join(format!("{source}-{target}"));
     let mut command = Command::new(clang);
     command.arg(format!("--target={target}-linux-gnu")).arg(march).args(["-O2", "-Wall", "-Wextra"]);
     command.args(["-ffreestanding", "-fno-stack-protector", "-nostdlib", "-static", "-fuse-ld=lld-19", "-o"]);
-    must(command.arg(&program).arg(Path::new(CRATE).join("tests/c/foreign.c")));
+    must(command.arg(&program).arg(Path::new(CRATE).join("tests/c").join(source)));
     Some(program)
 }
 

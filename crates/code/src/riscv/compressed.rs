@@ -1,7 +1,7 @@
 //! Instructions of two bytes, each of which stands for one of four.
 
 use super::draft::Draft;
-use super::{bits, signed};
+use crate::bits::{bits, signed};
 use crate::block::Flow;
 use crate::class::Class;
 

@@ -101,16 +101,6 @@ fn with_upper_part(mut draft: Draft, before: Option<&Draft>) -> Draft {
     draft
 }
 
-/// Bits `high` to `low` of a word.
-const fn bits(word: u32, high: u32, low: u32) -> u32 {
-    word >> low & ((1 << (high - low + 1)) - 1)
-}
-
-/// The lowest `width` bits of a word as a signed number.
-const fn signed(word: u32, width: u32) -> i64 {
-    ((word << (32 - width)) as i32 >> (32 - width)) as i64
-}
-
 /// The class of a shift, or of any other operation of one cycle.
 const fn shift_or(is_shift: bool) -> Class {
     if is_shift { Class::Shift } else { Class::Integer }

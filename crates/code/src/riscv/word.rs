@@ -10,7 +10,8 @@
 //! ```
 
 use super::draft::Draft;
-use super::{bits, shift_or, signed};
+use super::shift_or;
+use crate::bits::{bits, signed};
 use crate::block::{Direction, Flow, Records};
 use crate::class::Class;
 

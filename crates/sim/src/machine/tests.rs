@@ -23,6 +23,7 @@ use crate::spec::settings::{BuddySpec, CoreSpec, HugePagePolicy, OnePageEntries,
 use crate::spec::table::RadixSpec;
 use crate::time::{Clock, IntervalClock, NoClock};
 
+mod aarch64;
 mod advice;
 mod cache;
 mod cached_writes;

@@ -44,7 +44,7 @@ impl Script {
         self.block_of(Isa::Model, addr, code)
     }
 
-    fn block_of(&mut self, isa: Isa, addr: u64, code: &[u8]) -> BlockId {
+    pub(super) fn block_of(&mut self, isa: Isa, addr: u64, code: &[u8]) -> BlockId {
         let block = BlockId(self.blocks);
         self.blocks += 1;
         self.batch().mark(Event::Code(Code { block, addr: VirtAddr(addr), isa, bytes: code.into() }));

@@ -132,7 +132,8 @@ impl Dataflow {
             Isa::Model => Some(Block::of_model(code.addr.0, &code.bytes)),
             Isa::Riscv64 => Some(Block::of_riscv64(code.addr.0, &code.bytes)),
             Isa::Outline => Some(Block::of_outlines(code.addr.0, &code.bytes)),
-            Isa::Aarch64 | Isa::LoongArch64 => None,
+            Isa::Aarch64 => Some(Block::of_aarch64(code.addr.0, &code.bytes)),
+            Isa::LoongArch64 => None,
         };
         let work = |class| work(class, &self.latencies, self.system);
         let plan = block.map(|block| match self.are_dependences_followed {

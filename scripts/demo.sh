@@ -6,7 +6,7 @@ out=pagewalk-out
 mkdir -p "$out"
 
 echo "== a built-in workload: breadth-first search of a Kronecker graph"
-"$pagewalk" run --detail timed --out "$out/graph500" --workload graph500:scale=17
+"$pagewalk" run --detail timed --out "$out/graph500" --workload graph500:scale=15
 
 words=$out/words.txt
 # Fifty thousand distinct words in a scrambled order that is the same everywhere.

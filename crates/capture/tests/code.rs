@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use iced_x86::{Decoder, DecoderOptions};
-use pagewalk_capture::Frontend;
+use pagewalk_capture::{Frontend, Program};
 use pagewalk_code::{Block, Direction, Records};
 use pagewalk_trace::{Access, Batch, BlockId, Code, Event, ProcessId, Source, ThreadId};
 
@@ -76,6 +76,19 @@ impl Executions {
     }
 }
 
+/// Runs a program that ends with a status; its executions.
+fn executions_of(observed: &mut Program, status: i32, what: &str) -> Executions {
+    let mut executions = Executions { thread: ThreadId(1), ..Executions::default() };
+    observed
+        .run(&mut |batch: &mut Batch| {
+            executions.batch(batch);
+            ControlFlow::Continue(())
+        })
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(observed.outcome().expect("an outcome").status.code(), Some(status), "{what}");
+    executions
+}
+
 /// Runs a mode of the program; its executions, and the addresses that it printed.
 fn run(build: Build, mode: &str, count: u32) -> (Executions, Vec<u64>) {
     let path = compile("code", build);
@@ -87,14 +100,7 @@ fn run(build: Build, mode: &str, count: u32) -> (Executions, Vec<u64>) {
     let words = ["-c", &script, "code"].into_iter().chain(args);
     let words: Vec<&str> = words.collect();
     let mut observed = program("/bin/sh".as_ref(), &words, build.frontend()).blocks(true);
-    let mut executions = Executions { thread: ThreadId(1), ..Executions::default() };
-    observed
-        .run(&mut |batch: &mut Batch| {
-            executions.batch(batch);
-            ControlFlow::Continue(())
-        })
-        .unwrap_or_else(|error| panic!("{build:?} {mode}: {error}"));
-    assert!(observed.outcome().expect("an outcome").status.success(), "{build:?} {mode}");
+    let executions = executions_of(&mut observed, 0, &format!("{build:?} {mode}"));
     let text = std::fs::read_to_string(&output).expect("what it printed");
     let address = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).expect("an address");
     (executions, text.split_whitespace().map(address).collect())
@@ -150,18 +156,11 @@ fn blocks_of_other_instruction_sets_make_the_accesses_that_are_described() {
     ];
     for (source, target, march, describe, least) in programs {
         let Some(path) = compile_for(source, target, march) else { continue };
-        let mut executions = Executions { thread: ThreadId(1), ..Executions::default() };
-        let mut observed = program(&path, &[], Frontend::Qemu).blocks(true);
-        observed
-            .run(&mut |batch: &mut Batch| {
-                executions.batch(batch);
-                ControlFlow::Continue(())
-            })
-            .unwrap_or_else(|error| panic!("{source}, {target}: {error}"));
-        let status = observed.outcome().expect("an outcome").status;
-        assert_eq!(status.code(), Some(7), "{source}, {target}");
-        let checked = check_accesses(&executions, describe, &format!("{source}, {target}"));
-        assert!(checked >= least, "{source}, {target}: {checked} blocks");
+        let (mut observed, what) =
+            (program(&path, &[], Frontend::Qemu).blocks(true), format!("{source}, {target}"));
+        let executions = executions_of(&mut observed, 7, &what);
+        let checked = check_accesses(&executions, describe, &what);
+        assert!(checked >= least, "{what}: {checked} blocks");
     }
 }
 

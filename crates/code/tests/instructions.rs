@@ -3,10 +3,9 @@
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 use pagewalk_code::{Block, Class, Register, x86};
 
-use crate::table::{columns, rows};
+use crate::table::{ADDR, demand, rows};
 
 const TABLE: &str = include_str!("instructions.txt");
-const ADDR: u64 = 0x1000;
 
 fn text(bytes: &[u8]) -> String {
     let mut text = String::new();
@@ -38,15 +37,7 @@ fn the_bytes_of_each_row_are_its_text() {
 
 #[test]
 fn each_instruction_is_described_as_the_table_says() {
-    let mut wrong = Vec::new();
-    for row in rows(TABLE) {
-        let block = Block::of_x86_64(ADDR, &row.bytes);
-        let found: Vec<_> = block.instructions.iter().map(|one| columns(one, name)).collect();
-        if found != [row.expected] {
-            wrong.push(format!("{}\n expected {:?}\n found    {found:?}", row.text, row.expected));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    demand(TABLE, Block::of_x86_64, name);
 }
 
 #[test]

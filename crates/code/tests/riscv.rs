@@ -4,11 +4,10 @@ use pagewalk_code::{Block, Class, Flow, Register, riscv};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::table::{columns, rows};
+use crate::table::{ADDR, demand, words};
 
 /// Bytes as LLVM 14 assembles the text.
 const TABLE: &str = include_str!("riscv.txt");
-const ADDR: u64 = 0x1000;
 
 fn name(register: Register) -> String {
     match register.index() {
@@ -19,19 +18,7 @@ fn name(register: Register) -> String {
 
 #[test]
 fn each_instruction_is_described_as_the_table_says() {
-    let mut wrong = Vec::new();
-    for row in rows(TABLE) {
-        let block = Block::of_riscv64(ADDR, &row.bytes);
-        let found: Vec<_> = block.instructions.iter().map(|one| columns(one, name)).collect();
-        if found != [row.expected] {
-            wrong.push(format!("{}\n expected {:?}\n found    {found:?}", row.text, row.expected));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-fn words(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    demand(TABLE, Block::of_riscv64, name);
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Tables of instructions, with what each must be described as: of each line the bytes, the text, the class, the registers read and
 //! written, the operands, and the flow.
 
-use pagewalk_code::{Direction, Flow, Instruction, Operand, Records, Register, Registers};
+use pagewalk_code::{Block, Direction, Flow, Instruction, Operand, Records, Register, Registers};
+
+/// The address at which the instructions of a table stand.
+pub(crate) const ADDR: u64 = 0x1000;
 
 /// One line of a table.
 pub(crate) struct Row {
@@ -22,6 +25,24 @@ pub(crate) fn rows(table: &'static str) -> Vec<Row> {
             Row { bytes: bytes.split_whitespace().map(byte).collect(), text, expected }
         })
         .collect()
+}
+
+/// Demands that each row's bytes are one instruction, described as the row says.
+pub(crate) fn demand(table: &'static str, describe: fn(u64, &[u8]) -> Block, name: Name) {
+    let mut wrong = Vec::new();
+    for row in rows(table) {
+        let block = describe(ADDR, &row.bytes);
+        let found: Vec<_> = block.instructions.iter().map(|one| columns(one, name)).collect();
+        if found != [row.expected] {
+            wrong.push(format!("{}\n expected {:?}\n found    {found:?}", row.text, row.expected));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The bytes of words.
+pub(crate) fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// The name of a register in a table.
@@ -63,7 +84,7 @@ fn flow(flow: Flow) -> String {
 }
 
 /// What a table has of an instruction behind its text.
-pub(crate) fn columns(instruction: &Instruction, name: Name) -> [String; 5] {
+fn columns(instruction: &Instruction, name: Name) -> [String; 5] {
     [
         format!("{:?}", instruction.class),
         names(instruction.reads, name),

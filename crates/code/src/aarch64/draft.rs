@@ -114,30 +114,28 @@ impl Draft {
     ) -> Self {
         let on_stack = address.first().is_some_and(|base| STACK.contains(base));
         let address = generals(address);
-        let (is_complex, is_vector) = (false, false);
-        let bytes_of = |operand_bytes| Operand {
-            address,
-            direction,
-            records,
-            bytes: operand_bytes,
-            on_stack,
-            is_complex,
-            is_vector,
-        };
-        let parts = if records == Records::Varies { 1 } else { bytes.div_ceil(ACCESS).max(1) };
-        for _ in 0..parts {
-            let part = if parts > 1 { ACCESS } else { bytes };
-            if self.operands.try_push(bytes_of(part)).is_err() {
-                break;
+        let operand =
+            Operand { address, direction, records, bytes, on_stack, is_complex: false, is_vector: false };
+        match records {
+            Records::Exactly(_) if bytes > ACCESS => {
+                let part = Operand { bytes: ACCESS, ..operand };
+                self.operands.extend(std::iter::repeat_n(part, usize::from(bytes / ACCESS)));
             }
+            _ => self.operands.push(operand),
         }
         self
     }
 
-    /// Says of the operands that vector registers take or give their bytes.
-    pub(super) fn of_vectors(mut self) -> Self {
-        self.operands.iter_mut().for_each(|operand| operand.is_vector = true);
-        self
+    /// Lets so many vector registers from one on take or give the bytes of the operands.
+    pub(super) fn of_vectors(mut self, first: u32, count: u32) -> Self {
+        let mut direction = Direction::Load;
+        for operand in &mut self.operands {
+            (operand.is_vector, direction) = (true, operand.direction);
+        }
+        match direction {
+            Direction::Load => self.writing_vectors(first, count),
+            _ => self.reading_vectors(first, count),
+        }
     }
 
     /// Says of the operands that their address has a scaled index if it has.

@@ -33,7 +33,7 @@ pub(super) fn of_registers(word: u32) -> Option<Draft> {
     let sets_flags = bits(word, 29, 29) != 0;
     Some(match (bits(word, 28, 28), bits(word, 24, 24)) {
         // Logical operations; one with zero copies the other register.
-        (0, 0) if bits(word, 30, 29) == 0b01 && rn == 31 && bits(word, 15, 10) == 0 && !is_inverted(word) => {
+        (0, 0) if bits(word, 30, 29) == 0b01 && rn == 31 && bits(word, 21, 21) | bits(word, 15, 10) == 0 => {
             let class = if rm == 31 { Class::Zero } else { Class::Move };
             Draft::new(class).reading([rm]).writing([rd])
         }
@@ -62,10 +62,6 @@ pub(super) fn of_registers(word: u32) -> Option<Draft> {
             _ => return None,
         },
     })
-}
-
-fn is_inverted(word: u32) -> bool {
-    bits(word, 21, 21) != 0
 }
 
 /// The class of an operation on two registers that is neither logical nor an addition.

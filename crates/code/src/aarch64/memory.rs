@@ -32,6 +32,11 @@ pub(super) fn describe(word: u32) -> Option<Draft> {
     }
 }
 
+/// Whether an access loads or stores, where bit 22 says so.
+fn direction(word: u32) -> Direction {
+    if bits(word, 22, 22) != 0 { Direction::Load } else { Direction::Store }
+}
+
 /// A load of so many bytes from a base into a general register.
 fn load(word: u32, bytes: u16) -> Draft {
     let Fields { rd, rn, .. } = Fields::of(word);
@@ -57,11 +62,7 @@ fn one<const N: usize>(word: u32, address: [u32; N]) -> Option<Draft> {
         (_, 0b10 | 0b11) if size != 0 => return None,
         _ => {
             let bytes = if opcode >= 0b10 { 16 } else { bytes };
-            match opcode & 1 {
-                0 => draft.moving(Direction::Store, address, bytes, ONE).reading_vectors(rd, 1),
-                _ => draft.moving(Direction::Load, address, bytes, ONE).writing_vectors(rd, 1),
-            }
-            .of_vectors()
+            draft.moving(direction(word), address, bytes, ONE).of_vectors(rd, 1)
         }
     })
 }
@@ -77,15 +78,14 @@ fn relative(word: u32) -> Option<Draft> {
             draft.moving(Direction::Load, [], bytes, ONE).writing([rd])
         }
         (_, 0b11) => return None,
-        _ => draft.moving(Direction::Load, [], 4 << opcode, ONE).of_vectors().writing_vectors(rd, 1),
+        _ => draft.moving(Direction::Load, [], 4 << opcode, ONE).of_vectors(rd, 1),
     })
 }
 
 /// An access of two registers, each of which a capture reports.
 fn pair(word: u32) -> Option<Draft> {
     let Fields { rd, rn, ra: second, .. } = Fields::of(word);
-    let (opcode, is_load) = (bits(word, 31, 30), bits(word, 22, 22) != 0);
-    let direction = if is_load { Direction::Load } else { Direction::Store };
+    let (opcode, direction) = (bits(word, 31, 30), direction(word));
     let both = |bytes: u16| {
         let draft = Draft::new(Class::LoadStore);
         draft.moving(direction, [rn], bytes, ONE).moving(direction, [rn], bytes, ONE)
@@ -94,15 +94,12 @@ fn pair(word: u32) -> Option<Draft> {
         (_, 0b11) => return None,
         (0, _) => {
             let draft = both(if opcode == 0b10 { 8 } else { 4 });
-            if is_load { draft.writing([rd, second]) } else { draft.reading([rd, second]) }
-        }
-        _ => {
-            let draft = both(4 << opcode).of_vectors();
-            match is_load {
-                true => draft.writing_vectors(rd, 1).writing_vectors(second, 1),
-                false => draft.reading_vectors(rd, 1).reading_vectors(second, 1),
+            match direction {
+                Direction::Load => draft.writing([rd, second]),
+                _ => draft.reading([rd, second]),
             }
         }
+        _ => both(4 << opcode).of_vectors(rd, 1).of_vectors(second, 1),
     })
 }
 
@@ -179,16 +176,8 @@ fn several(word: u32) -> Option<Draft> {
         _ => return None,
     };
     let bytes = count as u16 * (8 << bits(word, 30, 30));
-    Some(match bits(word, 22, 22) {
-        0 => Draft::new(Class::LoadStore)
-            .moving(Direction::Store, [rn], bytes, Records::Varies)
-            .reading_vectors(rd, count)
-            .of_vectors(),
-        _ => Draft::new(Class::LoadStore)
-            .moving(Direction::Load, [rn], bytes, Records::Varies)
-            .writing_vectors(rd, count)
-            .of_vectors(),
-    })
+    let draft = Draft::new(Class::LoadStore).moving(direction(word), [rn], bytes, Records::Varies);
+    Some(draft.of_vectors(rd, count))
 }
 
 /// An element of each of some vector registers; a load may put it into all places of the register.
@@ -203,20 +192,13 @@ fn element(word: u32) -> Option<Draft> {
         size => size,
     };
     let bytes = (count as u16) << size;
-    let draft = Draft::new(Class::LoadStore);
-    Some(
-        match (bits(word, 22, 22), opcode >> 1) {
-            (0, 0b11) => return None,
-            (0, _) => draft.moving(Direction::Store, [rn], bytes, Records::Varies).reading_vectors(rd, count),
-            (_, 0b11) => {
-                draft.moving(Direction::Load, [rn], bytes, Records::Varies).writing_vectors(rd, count)
-            }
-            // The other elements stay.
-            _ => draft
-                .moving(Direction::Load, [rn], bytes, Records::Varies)
-                .reading_vectors(rd, count)
-                .writing_vectors(rd, count),
-        }
-        .of_vectors(),
-    )
+    let (direction, is_everywhere) = (direction(word), opcode >> 1 == 0b11);
+    let draft = Draft::new(Class::LoadStore).moving(direction, [rn], bytes, Records::Varies);
+    let draft = draft.of_vectors(rd, count);
+    match (direction, is_everywhere) {
+        (Direction::Load, true) => Some(draft),
+        (_, true) => None,
+        // The other elements stay.
+        (_, false) => Some(draft.reading_vectors(rd, count)),
+    }
 }

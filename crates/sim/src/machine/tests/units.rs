@@ -131,6 +131,9 @@ fn a_store_is_handed_over_at_once_only_if_that_is_foreseen() {
     // Two stores take a cycle of the drain.
     assert_near(of(|_| 0), 1.0, "always the first of two stores, wherever they go");
     assert_near(of(|round| round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63), 7.0, "one of two by chance");
+    // mov %rax, (%rdi); mov (%rdi), %rax
+    let word = [0x48, 0x89, 0x07, 0x48, 0x8b, 0x07];
+    assert_near(cycles(&word, |_| vec![(true, 0), (false, 0)]), 1.0, "a store that a load gets leaves alone");
     // movsd (%rdi), %xmm0; addsd %xmm1, %xmm0; movsd %xmm0, (%rdi)
     let sum = [0xf2, 0x0f, 0x10, 0x07, 0xf2, 0x0f, 0x58, 0xc1, 0xf2, 0x0f, 0x11, 0x07];
     assert_near(cycles(&sum, |_| vec![(false, 0), (true, 0)]), 8.0 + 3.0, "a sum of doubles in memory");

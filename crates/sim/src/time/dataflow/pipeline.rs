@@ -275,6 +275,9 @@ impl Pipeline {
         match self.execution.forwarding.find(self.place.bytes_at(addr), translated) {
             None => {}
             Some(Found::Whole { ready, behind, is_same }) => {
+                if behind == 0 {
+                    self.back.hand_over();
+                }
                 let latency = self.forwarding_latency(behind, is_same);
                 (done, miss) = (ready.max(translated) + latency, 0);
             }

@@ -48,6 +48,8 @@ impl Design {
 
 /// The places where a load finds its data: as many caches as a machine file has at most, and memory.
 pub(super) const LEVELS: usize = 5;
+/// The number of no line of memory.
+const NO_LINE: u64 = u64::MAX;
 
 /// The time of a core by its use, in picoseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -306,12 +308,19 @@ impl Back {
         self.drain.take(from)
     }
 
+    /// Notes that a load got its data from the last store: no other leaves together with it. On Zen 4 two stores to one line leave in a cycle,
+    /// and with a load of what was stored behind each of them, one does.
+    #[inline]
+    pub(super) fn hand_over(&mut self) {
+        self.drained = NO_LINE;
+    }
+
     pub(super) fn new(design: &Design) -> Self {
         Self {
             retire: InOrder::new(design.spec.retire_width.into()),
             window: Ring::new(design.window),
             drain: InOrder::new(design.spec.drain.into()),
-            drained: 0,
+            drained: NO_LINE,
             stores: Ring::new(design.spec.store_buffer as usize),
         }
     }

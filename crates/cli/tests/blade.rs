@@ -20,7 +20,10 @@ fn refused(arguments: &[&str], word: &str) {
 #[test]
 fn a_blade_prints_what_it_did_when_it_is_told_to_end() {
     let blade = Blade::start(&["--capacity", "4KiB"]);
-    let mut client = blade.client(ClientDesign::default());
+    // A busy computer's answers may take long: a request that is sent again is counted again.
+    let mut patient = ClientDesign::default();
+    (patient.first_wait, patient.longest_wait) = (Duration::from_secs(30), Duration::from_secs(30));
+    let mut client = blade.client(patient);
     client.write_page(PAGE_NUMBERS - 1, &[7; PAGE_BYTES]).expect("a write");
     assert_eq!(*client.read_page(PAGE_NUMBERS - 1).expect("a read"), [7; PAGE_BYTES]);
     assert!(client.read_page(PAGE_NUMBERS).is_err());
@@ -45,7 +48,9 @@ fn its_document_is_one_json_object() {
     assert_eq!((&document["schema"], &document["reads"]), (&1.into(), &5.into()));
     assert!(document["round_trips"]["median_us"].as_f64().is_some_and(|time| time > 0.0), "{document}");
     let document: serde_json::Value = serde_json::from_str(&blade.end()).expect("one document");
-    assert_eq!((&document["schema"], &document["counts"]["never_written"]), (&1.into(), &1.into()));
+    assert_eq!(document["schema"], 1);
+    // More than one if the answer took long, and `ping` asked again.
+    assert!(document["counts"]["never_written"].as_u64().is_some_and(|count| count >= 1), "{document}");
 }
 
 #[test]

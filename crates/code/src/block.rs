@@ -108,7 +108,7 @@ pub struct Operand {
     pub records: Records,
     /// The size in bytes; 0 if the machine's state decides.
     pub bytes: u16,
-    /// Whether the address is relative to the stack pointer or to the frame pointer.
+    /// Whether the address is relative to the stack pointer.
     pub on_stack: bool,
     /// Whether the address is a sum of a base, an index and a displacement, or has a scaled index.
     pub is_complex: bool,

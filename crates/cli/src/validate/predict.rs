@@ -7,7 +7,7 @@ use pagewalk_sim::metrics::names::{fault, time};
 use pagewalk_sim::metrics::{Name, RunResult};
 use pagewalk_sim::run::{RunOptions, run as run_machines};
 use pagewalk_sim::spec::MachineSpec;
-use pagewalk_sim::spec::settings::{DataflowSpec, Replacement};
+use pagewalk_sim::spec::settings::{DataflowSpec, Replacement, SlotsSpec};
 use pagewalk_trace::Source;
 use pagewalk_vm::sets::Indexing;
 
@@ -39,6 +39,21 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
         name: "decoders",
         switch_off: |machine| {
             machine.translation.fetch.iter_mut().for_each(|fetch| fetch.decoded = None);
+        },
+    },
+    Ingredient { name: "slots", switch_off: |machine| of_core(machine, |core| core.slots = SlotsSpec::ONE) },
+    Ingredient {
+        name: "schedulers",
+        switch_off: |machine| {
+            of_core(machine, |core| {
+                (core.scheduler, core.vector_scheduler, core.load_scheduler) = (0, 0, 0);
+            });
+        },
+    },
+    Ingredient {
+        name: "foreseen loads",
+        switch_off: |machine| {
+            of_core(machine, |core| (core.renamed_stores, core.foreseen_loads) = (0, 0));
         },
     },
     Ingredient {

@@ -8,8 +8,8 @@ use crate::block::{Direction, Flow, Instruction, OPERANDS, Operand, Records};
 use crate::class::Class;
 use crate::register::Registers;
 
-/// The stack pointer where it is a base; and the register that holds the frame pointer by convention.
-const STACK: [u32; 2] = [31, 29];
+/// The stack pointer, where it is a base.
+const STACK: u32 = 31;
 /// The most bytes of one access.
 const ACCESS: u16 = 8;
 
@@ -112,7 +112,7 @@ impl Draft {
         bytes: u16,
         records: Records,
     ) -> Self {
-        let on_stack = address.first().is_some_and(|base| STACK.contains(base));
+        let on_stack = address.first() == Some(&STACK);
         let address = generals(address);
         let operand =
             Operand { address, direction, records, bytes, on_stack, is_complex: false, is_vector: false };

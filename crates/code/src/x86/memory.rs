@@ -73,7 +73,7 @@ fn operand(instruction: &Instruction, memory: &UsedMemory, place: usize) -> Opti
         direction: direction(memory.access())?,
         records: records(instruction, size),
         bytes: size.size() as u16,
-        on_stack: matches!(memory.base().full_register(), Name::RSP | Name::RBP),
+        on_stack: memory.base().full_register() == Name::RSP,
         is_complex: is_complex(instruction, memory),
         is_vector: (0..instruction.op_count()).any(|operand| {
             instruction.op_kind(operand) == OpKind::Register
@@ -119,7 +119,6 @@ fn is_next_step(last: &Operand, further: &Operand) -> bool {
     let is_counted = |operand: &Operand| matches!(operand.records, Records::Exactly(_));
     is_counted(last)
         && is_counted(further)
-        && last.on_stack
         && last.address == further.address
         && last.direction == further.direction
 }

@@ -59,6 +59,16 @@ section! {
             "cycles from the end of a branch that was predicted wrongly to the dispatch of the right way";
         complex_address: u32 = "complex-address" integer(0, 100) or "1",
             "cycles that a load or a store takes longer whose address has a scaled index, or a base, an index and a displacement";
+        scheduler: u32 = "scheduler" integer(0, 65_536) or "0", "instructions that wait for registers or a unit; 0: as many as the window";
+        dispatched_operations: u32 = "dispatched-operations" integer(0, 64) or "0", "operations on general registers that are dispatched in a cycle; 0: as many as `width`";
+        dispatched_accesses: u32 = "dispatched-accesses" integer(0, 64) or "0", "instructions that load or store that are; 0: as many as `width`";
+        vector_scheduler: u32 = "vector-scheduler" integer(0, 65_536) or "0", "operations on vectors that do; 0: they wait among the others";
+        load_scheduler: u32 = "load-scheduler" integer(0, 65_536) or "0", "loads that do; 0: they wait among the others";
+        renamed_stores: u32 = "renamed-stores" integer(0, 64) or "10",
+            "of so many last stores, the core foresees that a load gets its data from one whose address names the same registers, if they have not been written in between";
+        foreseen_loads: u32 = "foreseen-loads" integer(0, 1_024) or "12",
+            "other loads of which it remembers from which store they get their data, by the number of stores in between";
+        memory_units: u32 = "memory-units" integer(1, 8) or "8", "loads and stores per cycle, together";
         load_units: u32 = "load-units" integer(1, 8) or "3", "loads per cycle";
         vector_load_units: u32 = "vector-load-units" integer(1, 8) or "2", "of these, loads to vector and floating-point registers";
         store_units: u32 = "store-units" integer(1, 8) or "2", "stores per cycle";
@@ -73,9 +83,34 @@ section! {
         float_multiply_units: u32 = "float-multiply-units" integer(1, 8) or "2", "of these, multiplications of floating-point numbers";
         shuffle_units: u32 = "shuffle-units" integer(1, 8) or "2", "of these, permutations, shifts, conversions, and multiplications of integers";
         cross_units: u32 = "cross-units" integer(1, 8) or "1", "of these, transfers between vectors and general registers or flags";
+        slots: SlotsSpec = "slots" within(SlotsSpec), "slots of dispatch";
         latencies: LatenciesSpec = "latencies" within(LatenciesSpec), "cycles of operations";
         targets: Option<TargetsSpec> = "targets" part(TargetsSpec), "the branch target buffer; without it, the core knows where all branches are";
     }
+}
+
+section! {
+    /// The slots of dispatch that instructions take, of which there are `core.width` in a cycle. Instructions that are not here take one.
+    pub struct SlotsSpec {
+        stored_result: u32 = "stored-result" integer(1, 8) or "1", "an operation whose result goes to memory, a copy from memory to memory, and a call";
+        indexed: u32 = "indexed" integer(1, 8) or "1", "a store, or an operation with a load, of general registers, whose address has an index";
+        three_part_address: u32 = "three-part-address" integer(1, 8) or "1", "an address of a base, an index and a displacement that is computed (`lea`)";
+        cross: u32 = "cross" integer(1, 8) or "1", "a transfer from a general register to a vector, a conversion between them, a comparison of vectors that sets flags";
+        stack_pointer: u32 = "stack-pointer" integer(1, 8) or "1", "an addition to the stack pointer or another operation on it; not of pushes and pops";
+        compared_load: u32 = "compared-load" integer(1, 8) or "1", "a comparison with memory, together with the branch behind it";
+    }
+}
+
+impl SlotsSpec {
+    /// Each instruction takes one slot.
+    pub const ONE: Self = Self {
+        stored_result: 1,
+        indexed: 1,
+        three_part_address: 1,
+        cross: 1,
+        stack_pointer: 1,
+        compared_load: 1,
+    };
 }
 
 section! {
@@ -103,6 +138,7 @@ section! {
         crypto: u32 = "crypto" integer(1, 200) or "4", "step of a cipher or of a hash";
         atomic_interval: u32 = "atomic-interval" integer(1, 200) or "8", "interval of atomic operations";
         foreseen_forward: u32 = "foreseen-forward" integer(0, 200) or "0", "a store's data to a load of which the core foresees that it gets it";
+        counter_forward: u32 = "counter-forward" integer(0, 200) or "1", "the same to an operation that loads, and stores to the same place";
         forward: u32 = "forward" integer(0, 200) or "6", "a store's data to any other load of all or some of its bytes";
         vector_forward: u32 = "vector-forward" integer(0, 200) or "8", "a store's data to a load of a vector";
         barrier: u32 = "barrier" integer(1, 1_000) or "20", "barrier, pause, or flush of a cache line";

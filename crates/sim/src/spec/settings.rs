@@ -8,8 +8,8 @@ use pagewalk_vm::addr::Granule;
 
 pub use super::accelerator::{AcceleratorDaemonSpec, AcceleratorSpec};
 pub use super::core::{
-    CoreSpec, DataflowSpec, FarTargetsSpec, LatenciesSpec, Pairs, TargetsSpec, WalkCacheShape, WalkCacheSpec,
-    WalkerSpec,
+    CoreSpec, DataflowSpec, FarTargetsSpec, LatenciesSpec, Pairs, SlotsSpec, TargetsSpec, WalkCacheShape,
+    WalkCacheSpec, WalkerSpec,
 };
 use super::design::from_settings;
 pub use super::design::{Design, Settings};

@@ -1,6 +1,6 @@
 //! Loops of one kind of instruction, in the cycles that Zen 3 takes for a round (docs/time.md).
 
-use super::dataflow::{assert_near, cycles_of_loop, zen3};
+use super::dataflow::{LINE, ROUNDS, assert_near, cycles_of_loop, dataflow, zen3};
 use super::*;
 
 /// dec %rcx; jne to the beginning, behind so many bytes.
@@ -168,4 +168,119 @@ fn a_load_of_more_than_was_stored_waits_for_the_cache() {
         [(true, 0, 1), (false, 0, 8), (false, 0, 0)],
     );
     assert!((17.0..26.0).contains(&cycles), "{cycles}: 25.5 on Zen 3");
+}
+
+/// mov %rdi, %rbx, so many times: copies, which only take their slots.
+fn copies(count: usize) -> Vec<u8> {
+    [0x48, 0x89, 0xfb].repeat(count)
+}
+
+/// Slots of some instructions with these accesses, beside twelve copies and what ends the loop.
+fn slots(body: &[u8], accesses: &'static [(bool, u64)]) -> f64 {
+    let body = [&copies(12)[..], body].concat();
+    // Each round goes elsewhere, so that none waits for the one before.
+    let at = |round: u64| move |&(store, at): &(bool, u64)| (store, round % 8 * 512 + at);
+    6.0 * cycles(&body, |round| accesses.iter().map(at(round)).collect()) - 13.0
+}
+
+#[test]
+fn what_a_core_does_in_two_steps_takes_two_slots() {
+    let (load, store): (&[_], &[_]) = (&[(false, 0)], &[(true, 0)]);
+    assert_near(slots(&[0x48, 0x89, 0x07], store), 1.0, "mov %rax, (%rdi)");
+    assert_near(slots(&[0x48, 0x03, 0x07], load), 1.0, "add (%rdi), %rax");
+    assert_near(slots(&[0x48, 0x89, 0x04, 0x37], store), 2.0, "mov %rax, (%rdi,%rsi)");
+    assert_near(slots(&[0x48, 0x8b, 0x04, 0x37], load), 1.0, "mov (%rdi,%rsi), %rax");
+    assert_near(slots(&[0x48, 0x83, 0x07, 1], &[(false, 0), (true, 0)]), 2.0, "addq $1, (%rdi)");
+    assert_near(slots(&[0xff, 0x36], &[(false, 0), (true, 64)]), 2.0, "pushq (%rsi)");
+    assert_near(slots(&[0x48, 0x8d, 0x44, 0x37, 8], &[]), 2.0, "lea 8(%rdi,%rsi), %rax");
+    assert_near(slots(&[0x48, 0x8d, 0x04, 0x37], &[]), 1.0, "lea (%rdi,%rsi), %rax");
+    // movq %rax, %xmm0; movq %xmm0, %rax; ucomisd %xmm0, %xmm1
+    assert_near(slots(&[0x66, 0x48, 0x0f, 0x6e, 0xc0], &[]), 2.0, "to a vector");
+    assert_near(slots(&[0x66, 0x48, 0x0f, 0x7e, 0xc0], &[]), 1.0, "from a vector");
+    assert_near(slots(&[0x66, 0x0f, 0x2e, 0xc8], &[]), 2.0, "to the flags");
+    assert_near(slots(&[0x48, 0x83, 0xec, 8], &[]), 2.0, "sub $8, %rsp");
+    // A comparison and je, which is not taken.
+    assert_near(slots(&[0x48, 0x39, 0xc6, 0x74, 64], &[]), 1.0, "cmp %rax, %rsi; je");
+    assert_near(slots(&[0x48, 0x39, 0x07, 0x74, 64], load), 2.0, "cmp %rax, (%rdi); je");
+    assert_near(slots(&[0x48, 0x39, 0x04, 0x37, 0x74, 64], load), 2.0, "cmp %rax, (%rdi,%rsi); je");
+}
+
+#[test]
+fn a_burst_of_operations_or_of_accesses_is_dispatched_four_a_cycle() {
+    let burst = |body: &[u8], count: usize| [body.repeat(count), copies(12)].concat();
+    // Twelve leave two slots of the third cycle to copies, of which the others and what ends the loop take two more cycles.
+    let lea = [0x48, 0x8d, 0x46, 8];
+    assert_near(computing(&burst(&lea, 12)), 5.0, "lea 8(%rsi), %rax, and copies");
+    let mixed = [&lea[..], &[0x48, 0x8b, 0x17]].concat();
+    let loads = |count: usize| move |_| vec![(false, 0); count];
+    assert_near(
+        cycles(&burst(&[0x48, 0x8b, 0x17], 12), loads(12)),
+        4.75,
+        "loads, some of which enter beside what ends the loop",
+    );
+    assert_near(cycles(&burst(&mixed, 6), loads(6)), 25.0 / 6.0, "six of each, and copies");
+}
+
+#[test]
+fn loads_and_stores_share_units() {
+    // mov 0, 8, 16(%rdi) to %rdx, %rbx, %rax; mov %rsi, 24(%rdi)
+    let three = [0x48, 0x8b, 0x17, 0x48, 0x8b, 0x5f, 8, 0x48, 0x8b, 0x47, 16];
+    let store = [0x48, 0x89, 0x77, 24];
+    let loads = [(false, 0), (false, 8), (false, 16)];
+    let all = [&loads[..], &[(true, 24)]].concat();
+    assert_near(cycles(&three, |_| loads.to_vec()), 1.0, "three loads a cycle");
+    assert_near(cycles(&[&three[..], &store].concat(), |_| all.clone()), 4.0 / 3.0, "three of both a cycle");
+}
+
+/// dec %rcx; jne to the beginning, behind more bytes than [`around`] takes.
+fn around_much(body: &[u8]) -> Vec<u8> {
+    let back = -(body.len() as i32 + 9);
+    [body, &[0x48, 0xff, 0xc9, 0x0f, 0x85], &back.to_le_bytes()].concat()
+}
+
+/// Two loads miss, which both wait for those of the round before; between them, instructions wait for the first one. The loads overlap while
+/// there are places to wait.
+#[test]
+fn dispatch_stops_where_no_scheduler_has_a_place() {
+    let misses = |spec: &MachineSpec, wait: &[u8], count: usize| {
+        // mov (%rdi,%rsi), %rdi; the instructions; mov (%rsi), %rsi
+        let body = [&[0x48, 0x8b, 0x3c, 0x37][..], &wait.repeat(count), &[0x48, 0x8b, 0x36]].concat();
+        let cycles = cycles_of_loop(spec, 4 * ROUNDS * LINE, &around_much(&body), |round| {
+            [2 * round, 2 * round + 1].map(|line| Access::load(VirtAddr(BASE + line * LINE), 8)).to_vec()
+        });
+        let memory = 110_000.0 / spec.core.cycle_ps as f64;
+        (cycles / memory).round()
+    };
+    let zen3 = changed(zen3(), |spec| {
+        spec.hierarchy.caches.iter_mut().for_each(|cache| cache.prefetch = None);
+    });
+    let without = changed(zen3.clone(), |spec| dataflow(spec).scheduler = 0);
+    // add %rdi, %rax
+    let add = [0x48, 0x01, 0xf8];
+    assert_eq!([80, 110].map(|count| misses(&zen3, &add, count)), [1.0, 2.0], "96 places for operations");
+    assert_eq!(misses(&without, &add, 110), 1.0, "as many as the window");
+    // paddq %xmm1, %xmm0, behind movq %rdi, %xmm0, which waits with vectors, too
+    let vectors = |count: usize| {
+        let add = [0x66, 0x0f, 0xd4, 0xc1].repeat(count);
+        misses(&zen3, &[&[0x66, 0x48, 0x0f, 0x6e, 0xc7][..], &add].concat(), 1)
+    };
+    assert_eq!([110, 140].map(vectors), [1.0, 2.0], "128 places for operations on vectors");
+    // mov %rdi, %rax: a copy waits nowhere.
+    assert_eq!(misses(&zen3, &[0x48, 0x89, 0xf8], 200), 1.0, "copies");
+}
+
+/// Of loads that name another register than the store, a core remembers twelve.
+#[test]
+fn a_core_foresees_as_many_loads_as_it_remembers() {
+    // mov %rax, 8 n(%rdi); mov 8 n(base), %rax
+    let of = |base: u8, links: u8| {
+        let link = |number: u8| [0x48, 0x89, 0x47, 8 * number, 0x48, 0x8b, 0x40 | base, 8 * number];
+        let body: Vec<u8> = (0..links).flat_map(link).collect();
+        let each = |number: u8| [(true, 8 * u64::from(number)), (false, 8 * u64::from(number))];
+        cycles(&body, |_| (0..links).flat_map(each).collect()) / f64::from(links)
+    };
+    let (same, other) = (7, 6);
+    assert_near(of(same, 14), 1.0, "the same register: a store that a load gets leaves alone");
+    assert_near(of(other, 10), 1.0, "another one, ten loads");
+    assert_near(of(other, 14), 6.0, "fourteen");
 }

@@ -49,11 +49,11 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Notes that an instruction took a slot.
+    /// Notes that an instruction took so many slots.
     #[inline(always)]
-    pub(super) fn take(&mut self) {
-        self.taken += 1;
-        self.pending += 1;
+    pub(super) fn take(&mut self, slots: u8) {
+        self.taken += u64::from(slots);
+        self.pending += u64::from(slots);
     }
 
     /// Charges as many slots as there are in cycles of computing.

@@ -61,7 +61,7 @@ impl Decoded {
             is_there &= piece == self.last || self.find(piece);
             self.last = piece;
         }
-        if is_there { plan.slots } else { self.decoders.takes(plan.slots, plan.bytes) }
+        if is_there { plan.dispatched } else { self.decoders.takes(plan.dispatched, plan.bytes) }
     }
 
     #[inline(always)]

@@ -1,15 +1,13 @@
 //! Loads that get their data from a store in flight.
 
+use super::foreseen::Formed;
+
 /// Words that are kept in view, more than a store buffer holds. A power of two.
 const WORDS: usize = 1 << 10;
 /// The base-2 logarithm of the bytes of a word.
 const WORD_SHIFT: u32 = 3;
 /// The most bytes of an access; what has more is a state that is saved as a whole.
 const MOST_BYTES: u16 = 64;
-/// Loads that are remembered. Assumed. A power of two.
-const LOADS: usize = 1 << 10;
-/// How often a load got its data from as many stores before when the core believes that it will again. Assumed.
-const SURE: u8 = 4;
 
 /// The last stores to words of memory.
 #[derive(Clone, Debug)]
@@ -21,22 +19,10 @@ pub(super) struct Forwarding {
     /// The last store of which that is known.
     left: u64,
     buffer: u64,
-    /// By low bits of a load's address in the code: what it was handed last.
-    handed: Box<[Handed; LOADS]>,
-}
-
-/// The stores between a load and the one from which it got its data.
-#[derive(Clone, Copy, Debug, Default)]
-struct Handed {
-    /// The address of the load in the code.
-    load: u64,
-    behind: u64,
-    /// How often it was the same, up to [`SURE`].
-    same: u8,
 }
 
 /// The last store to a word.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Stored {
     word: u64,
     /// The number of the store, from 1 on.
@@ -44,6 +30,7 @@ struct Stored {
     /// When its data was there.
     ready: u64,
     bytes: Bytes,
+    formed: Formed,
 }
 
 /// Bytes of memory that an access is about.
@@ -65,6 +52,8 @@ pub(super) enum Found {
         behind: u64,
         /// Whether it stored exactly these bytes.
         is_same: bool,
+        /// What its address was formed of.
+        formed: Formed,
     },
     /// The store has a part of them, and leaves the store buffer at a time; the rest is in the cache, or in another store.
     Part {
@@ -105,18 +94,18 @@ impl Bytes {
 impl Forwarding {
     /// Creates the view of a store buffer of so many entries.
     pub(super) fn new(buffer: u32) -> Self {
-        let words = Box::new([Stored::default(); WORDS]);
-        let handed = Box::new([Handed::default(); LOADS]);
-        Self { words, leaves: Box::new([0; WORDS]), stores: 0, left: 0, buffer: buffer.into(), handed }
+        let never = Stored { word: 0, number: 0, ready: 0, bytes: Bytes::default(), formed: Formed::NONE };
+        let words = Box::new([never; WORDS]);
+        Self { words, leaves: Box::new([0; WORDS]), stores: 0, left: 0, buffer: buffer.into() }
     }
 
     /// Notes a store of data that is there at `ready`.
     #[inline]
-    pub(super) fn store(&mut self, bytes: Bytes, ready: u64) {
+    pub(super) fn store(&mut self, bytes: Bytes, ready: u64, formed: Formed) {
         self.stores += 1;
         let (first, last) = bytes.words();
         for word in first..=last {
-            self.words[word as usize % WORDS] = Stored { word, number: self.stores, ready, bytes };
+            self.words[word as usize % WORDS] = Stored { word, number: self.stores, ready, bytes, formed };
         }
         self.leaves[self.stores as usize % WORDS] = u64::MAX;
     }
@@ -154,9 +143,9 @@ impl Forwarding {
 
     #[inline(always)]
     fn found(&self, stored: Stored, wanted: Bytes, is_whole: bool) -> Found {
-        let Stored { number, ready, bytes, .. } = stored;
+        let Stored { number, ready, bytes, formed, .. } = stored;
         match is_whole {
-            true => Found::Whole { ready, behind: self.stores - number, is_same: bytes == wanted },
+            true => Found::Whole { ready, behind: self.stores - number, is_same: bytes == wanted, formed },
             // Of a store of the same instruction it is not known yet when it leaves.
             false => Found::Part {
                 left: Some(self.leaves[number as usize % WORDS])
@@ -178,20 +167,6 @@ impl Forwarding {
             number > 0 && self.stores - number < self.buffer && self.leaves[number as usize % WORDS] > at;
         in_flight.then_some(stored)
     }
-
-    /// Returns whether a core foresees that a load gets its data from the store behind so many others, as it did before. Zen 3 forwards by
-    /// that number before it knows the addresses: AMD, "Security Analysis of AMD Predictive Store Forwarding" (2021).
-    #[inline]
-    pub(super) fn repeats(&mut self, load: u64, behind: u64) -> bool {
-        let handed = &mut self.handed[load as usize % LOADS];
-        if (handed.load, handed.behind) != (load, behind) {
-            *handed = Handed { load, behind, same: 0 };
-            return false;
-        }
-        let is_sure = handed.same == SURE;
-        handed.same += u8::from(!is_sure);
-        is_sure
-    }
 }
 
 #[cfg(test)]
@@ -204,22 +179,22 @@ mod tests {
 
     /// A store of the same bytes.
     fn same(ready: u64, behind: u64) -> Option<Found> {
-        Some(Found::Whole { ready, behind, is_same: true })
+        Some(Found::Whole { ready, behind, is_same: true, formed: Formed::NONE })
     }
 
     #[test]
     fn a_store_is_found_until_it_has_left_the_buffer() {
         let mut forwarding = Forwarding::new(3);
         assert_eq!(forwarding.find(word(0), 0), None);
-        forwarding.store(word(0x1000), 7);
+        forwarding.store(word(0x1000), 7, Formed::NONE);
         assert_eq!((forwarding.find(word(0x1000), 9), forwarding.find(word(0x1008), 9)), (same(7, 0), None));
-        forwarding.store(word(0x2010), 8);
-        forwarding.store(word(0x2020), 9);
+        forwarding.store(word(0x2010), 8, Formed::NONE);
+        forwarding.store(word(0x2020), 9, Formed::NONE);
         assert_eq!(forwarding.find(word(0x1000), 9), same(7, 2));
-        forwarding.store(word(0x2030), 10);
+        forwarding.store(word(0x2030), 10, Formed::NONE);
         assert_eq!(forwarding.find(word(0x1000), 9), None, "three others have followed");
         forwarding.leave(20);
-        forwarding.store(word(0x2040), 21);
+        forwarding.store(word(0x2040), 21, Formed::NONE);
         assert_eq!(
             (forwarding.find(word(0x2030), 19), forwarding.find(word(0x2030), 20)),
             (same(10, 1), None)
@@ -231,9 +206,9 @@ mod tests {
     fn a_load_finds_whole_stores_and_parts_of_stores() {
         let mut forwarding = Forwarding::new(8);
         let bytes = |addr, count| Bytes { addr, count };
-        forwarding.store(bytes(0x1000, 16), 5);
+        forwarding.store(bytes(0x1000, 16), 5, Formed::NONE);
         forwarding.leave(9);
-        let whole = Some(Found::Whole { ready: 5, behind: 0, is_same: false });
+        let whole = Some(Found::Whole { ready: 5, behind: 0, is_same: false, formed: Formed::NONE });
         for (addr, count) in [(0x1000, 8), (0x1008, 8), (0x100c, 4), (0x1006, 4), (0x1000, 0)] {
             assert_eq!(forwarding.find(bytes(addr, count), 6), whole, "{count} bytes at {addr:#x}");
         }
@@ -243,7 +218,7 @@ mod tests {
             assert_eq!(forwarding.find(bytes(addr, count), 6), part, "{count} bytes at {addr:#x}");
         }
         // Half of it from another store.
-        forwarding.store(bytes(0x1008, 4), 7);
+        forwarding.store(bytes(0x1008, 4), 7, Formed::NONE);
         forwarding.leave(12);
         assert_eq!(forwarding.find(bytes(0x1000, 16), 6), Some(Found::Part { left: 12 }));
         assert_eq!(
@@ -251,23 +226,12 @@ mod tests {
             Some(Found::Part { left: 12 }),
             "more than was stored"
         );
-        forwarding.store(bytes(0x1803, 1), 7);
+        forwarding.store(bytes(0x1803, 1), 7, Formed::NONE);
         for (addr, count) in [(0x1800, 1), (0x1804, 4), (0x17fe, 5)] {
             assert_eq!(forwarding.find(bytes(addr, count), 6), None, "{addr:#x}: other bytes of the word");
         }
         assert_eq!(forwarding.find(bytes(u64::MAX, 64), 6), None, "at the end of all addresses");
-        forwarding.store(bytes(u64::MAX - 3, 8), 7);
-        forwarding.store(bytes(0x2000, u16::MAX), 7);
-    }
-
-    #[test]
-    fn a_load_that_gets_its_data_from_as_many_stores_before_as_ever_is_foreseen() {
-        let mut forwarding = Forwarding::new(3);
-        let mut often =
-            |load, behind, times| (0..times).map(|_| forwarding.repeats(load, behind)).collect::<Vec<_>>();
-        assert_eq!(often(1, 2, 7), [false, false, false, false, false, true, true]);
-        assert_eq!(often(1, 1, 1), [false], "from another one");
-        assert_eq!(often(1, 2, 6), [false, false, false, false, false, true]);
-        assert_eq!(often(1 + LOADS as u64, 2, 1), [false], "another load in its place");
+        forwarding.store(bytes(u64::MAX - 3, 8), 7, Formed::NONE);
+        forwarding.store(bytes(0x2000, u16::MAX), 7, Formed::NONE);
     }
 }

@@ -7,7 +7,9 @@
 //! fetch(l)    = max(fetch(l-1) + 1, redirect, dispatch of what follows line l - ahead); the line is there after its translation and
 //!               what it takes beyond a hit in the first cache for instructions
 //! take(b)     = max(take(b-1) + instructions/fetch-width, or what decoding them takes, dispatch(b-1) - queue/width); + 1 and bubbles behind a taken branch
-//! dispatch(i) = max(dispatch(i-1) + 1/width, retire(i - window), drain(store i - store buffer), redirect, take and lines of the block)
+//! dispatch(i) = max(dispatch(i-1) + slots/width, retire(i - window), drain(store i - store buffer), redirect, take and lines of the block,
+//!               the first cycle in which fewer instructions than the scheduler has places are dispatched and have not begun),
+//!               of which at most `dispatched-operations` are operations, and `dispatched-accesses` load or store
 //! address(i)  = max(dispatch(i) + 1, base register, index register); + complex-address
 //! load(i)     = first cycle >= address(i) with a load unit; + translation + latency of the cache, of DRAM
 //!             = max(that cycle + latency of forwarding, store's data) if a store to the same bytes is in flight
@@ -36,12 +38,13 @@
 //!
 //! An access to a line that is on its way waits until it arrives. Prefetchers (`time/prefetch`) hear of each access.
 //!
-//! Left out: lines that only wrong ways ask for, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
+//! Left out: lines that only wrong ways ask for, schedulers of single units, bank conflicts, memory ordering. Operations of microcode
 //! have assumed latencies.
 
 mod buffer;
 mod charges;
 mod decoded;
+mod foreseen;
 mod forwarding;
 mod order;
 mod pipeline;
@@ -49,6 +52,9 @@ mod plain;
 mod plan;
 mod predictor;
 mod ready;
+mod references;
+mod scheduler;
+mod slots;
 mod speculation;
 mod state;
 mod taken;
@@ -66,7 +72,7 @@ use self::state::Design;
 use self::units::work;
 use crate::metrics::Rows;
 use crate::metrics::names::time;
-use crate::spec::settings::{DataflowSpec, LatenciesSpec, MachineSpec};
+use crate::spec::settings::{DataflowSpec, LatenciesSpec, MachineSpec, SlotsSpec};
 use crate::time::cache::MemoryHierarchy;
 
 /// The pipelines of all cores, and the blocks of the program.
@@ -75,7 +81,6 @@ pub(super) struct Dataflow {
     blocks: Blocks,
     cores: Vec<Pipeline>,
     cycle_ps: u64,
-    are_dependences_followed: bool,
     fetches: bool,
     /// Whether memory says how long it hands over other lines.
     queues: bool,
@@ -83,9 +88,24 @@ pub(super) struct Dataflow {
     caches: usize,
     /// The cycles that the front end takes to bring instructions from another place.
     refill: u64,
+    planner: Planner,
+}
+
+/// What instructions take on a machine's cores.
+#[derive(Debug)]
+struct Planner {
     latencies: LatenciesSpec,
+    slots: SlotsSpec,
     /// The cycles of an instruction that the kernel executes.
     system: u32,
+    are_dependences_followed: bool,
+}
+
+impl Planner {
+    fn plan(&self, block: &Block) -> Plan {
+        let plan = Plan::of(block, &self.slots, |class| work(class, &self.latencies, self.system));
+        if self.are_dependences_followed { plan } else { plan.without_dependences() }
+    }
 }
 
 /// What became of a reference: when it had its translation, and when its data is there.
@@ -115,12 +135,15 @@ impl Dataflow {
             queues: memory.queues(),
             caches: machine.hierarchy.caches.len(),
             refill: spec.misprediction.into(),
-            latencies: spec.latencies.clone(),
-            system: u32::try_from(machine.kernel.system_call_ps / core.cycle_ps).unwrap_or(u32::MAX),
+            planner: Planner {
+                latencies: spec.latencies.clone(),
+                slots: spec.slots.clone(),
+                system: u32::try_from(machine.kernel.system_call_ps / core.cycle_ps).unwrap_or(u32::MAX),
+                are_dependences_followed: spec.are_dependences_followed,
+            },
             blocks: Blocks::default(),
             cores: (0..core.count).map(|_| Pipeline::new(design.clone())).collect(),
             cycle_ps: core.cycle_ps,
-            are_dependences_followed: spec.are_dependences_followed,
         }
     }
 
@@ -135,12 +158,7 @@ impl Dataflow {
             Isa::Aarch64 => Some(Block::of_aarch64(code.addr.0, &code.bytes)),
             Isa::LoongArch64 => None,
         };
-        let work = |class| work(class, &self.latencies, self.system);
-        let plan = block.map(|block| match self.are_dependences_followed {
-            true => Box::new(Plan::of(&block, work)),
-            false => Box::new(Plan::of(&block, work).without_dependences()),
-        });
-        self.blocks.take(code.block.0 as usize, plan);
+        self.blocks.take(code.block.0 as usize, block.map(|block| Box::new(self.planner.plan(&block))));
     }
 
     /// Begins the execution of a block that makes so many accesses, of which so many have been made; what is left of the block before it is

@@ -41,6 +41,16 @@ impl InOrder {
         self.last >> PLACE_BITS
     }
 
+    /// Takes so many slots, as [`Self::take`] takes one; returns the cycle of the last of them.
+    #[inline(always)]
+    pub(super) fn take_all(&mut self, slots: u8, from: u64) -> u64 {
+        let mut cycle = self.take(from);
+        for _ in 1..slots {
+            cycle = self.take(cycle);
+        }
+        cycle
+    }
+
     /// Takes a slot at `from` at the earliest, and not before the last one that was taken; returns its cycle.
     #[inline]
     pub(super) fn take(&mut self, from: u64) -> u64 {
@@ -123,6 +133,7 @@ mod tests {
         let cycles = [0, 3, 3, 9, 4, 9, 10].map(|from| slots.take(from));
         assert_eq!(cycles, [3, 3, 4, 9, 9, 10, 10]);
         assert_eq!((slots.cycle(), slots.take(0)), (10, 11));
+        assert_eq!([slots.take_all(1, 0), slots.take_all(3, 0), slots.take_all(2, 15)], [11, 13, 15]);
         slots.fill(20);
         assert_eq!([slots.take(7), slots.take(7), slots.take(7)], [21, 21, 22]);
     }

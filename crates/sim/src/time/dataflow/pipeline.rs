@@ -1,20 +1,12 @@
 //! The pipeline of one core.
 
-use super::Reference;
 use super::charges::{Charges, Waited};
-use super::forwarding::Found;
 use super::plan::{Operation, Plan, Planned};
+use super::scheduler::{Enters, Waits};
 use super::speculation::{Speculation, Wrong};
-use super::state::{Back, Current, Design, Execution, Front, LEVELS, Place};
+use super::state::{Back, Current, Design, Execution, Front, Place};
 use super::units::Unit;
-use crate::spec::settings::LatenciesSpec;
 
-/// The cycles that an operation on memory takes at least from its store to the load of the next one, measured on Zen 3 (docs/time.md).
-const MODIFIED: u64 = 1;
-/// The cycles from the time at which a store leaves the store buffer that a load takes which wants more bytes than it has.
-const FORWARDED_BY_CACHE: u64 = 17;
-/// log2 of the bytes of a line.
-const LINE_SHIFT: u32 = 6;
 /// Bytes of a repeated string instruction that take a slot of dispatch. Assumed.
 const REPEATED_BYTES: u32 = 32;
 
@@ -26,7 +18,7 @@ pub(super) struct Pipeline {
     pub(super) execution: Execution,
     pub(super) back: Back,
     pub(super) place: Place,
-    current: Current,
+    pub(super) current: Current,
     pub(super) charges: Charges,
     pub(super) speculation: Speculation,
 }
@@ -172,6 +164,7 @@ impl Pipeline {
             self.compute(plan, operation, dispatched);
         }
         let issued = self.execution.begin(making.unit, ready, 1);
+        self.current.issued = issued;
         self.place.issue(issued);
         match self.speculation.is_on() && !making.store {
             true => self.speculation.issue(operation, address, plan, self.back.window.free()).min(issued),
@@ -206,7 +199,8 @@ impl Pipeline {
             self.complete_operation(plan, operation);
         }
         self.place.making = None;
-        let dispatched = self.take_dispatch(true, false);
+        let enters = Enters { operation: false, access: true };
+        let dispatched = self.take_dispatch(1, enters, Waits::Loads, false);
         self.current = Current { dispatched: Some(dispatched), ..Current::default() };
         let issued = self.execution.units.take(Unit::LOAD, dispatched + 1, 1);
         self.place.issue(issued)
@@ -219,92 +213,6 @@ impl Pipeline {
         self.place.issue(issued)
     }
 
-    /// Completes the access that was issued last.
-    #[inline]
-    pub(super) fn complete(&mut self, reference: &Reference) {
-        let Design { cycle_ps, nearest_ps, nearest, .. } = self.design;
-        let issued_ps = self.place.issued * cycle_ps;
-        // The usual case needs no division.
-        let cycles = |ps: u64| {
-            if ps == 0 {
-                0
-            } else if ps == nearest_ps {
-                nearest
-            } else {
-                ps.div_ceil(cycle_ps)
-            }
-        };
-        let translation = cycles(reference.translated_ps.saturating_sub(issued_ps));
-        let mut waited = cycles(reference.done_ps.saturating_sub(issued_ps));
-        if !reference.write && self.speculation.is_on() {
-            waited = waited.max(nearest);
-            self.speculation.load(reference.done_ps.div_ceil(cycle_ps));
-        }
-        if reference.write {
-            self.complete_store(reference.addr, translation, waited);
-        } else {
-            let queue = cycles(reference.queued_ps);
-            self.complete_load(reference, translation, waited, queue);
-        }
-        if self.place.making.is_none() {
-            let Current { loaded, stored, .. } = self.current;
-            self.retire(loaded.max(stored));
-            self.execution.forwarding.leave(self.back.retire.cycle());
-        }
-    }
-
-    fn complete_store(&mut self, addr: u64, translation: u64, waited: u64) {
-        let Place { issued, tlb, .. } = self.place;
-        let data = self.current.computed.unwrap_or(issued);
-        self.execution.forwarding.store(self.place.bytes_at(addr), data);
-        let Current { stored, owned, line, waited: own, .. } = &mut self.current;
-        *line = addr >> LINE_SHIFT;
-        *stored = data.max(issued + translation + 1).max(*stored);
-        *owned = (issued + waited).max(*owned);
-        if translation > own.walk {
-            (own.walk, own.tlb) = (translation, tlb.min(translation));
-        }
-    }
-
-    fn complete_load(&mut self, reference: &Reference, translation: u64, waited: u64, queue: u64) {
-        let Place { issued, tlb, .. } = self.place;
-        let addr = reference.addr;
-        let translated = issued + translation;
-        let mut done = issued + waited;
-        let mut miss = waited.saturating_sub(self.design.nearest + translation);
-        match self.execution.forwarding.find(self.place.bytes_at(addr), translated) {
-            None => {}
-            Some(Found::Whole { ready, behind, is_same }) => {
-                if behind == 0 {
-                    self.back.hand_over();
-                }
-                let latency = self.forwarding_latency(behind, is_same);
-                (done, miss) = (ready.max(translated) + latency, 0);
-            }
-            Some(Found::Part { left }) => (done, miss) = (left.max(translated) + FORWARDED_BY_CACHE, 0),
-        }
-        if done >= self.current.loaded {
-            let level = reference.level.min(LEVELS - 1);
-            self.current.loaded = done;
-            let (tlb, queue) = (tlb.min(translation), queue.min(miss));
-            self.current.waited = Waited { walk: translation, tlb, miss, queue, level };
-        }
-    }
-
-    /// Returns the cycles that a load takes to get its data from a store, the one in front of so many others.
-    #[inline]
-    fn forwarding_latency(&mut self, behind: u64, is_same: bool) -> u64 {
-        let LatenciesSpec { foreseen_forward, forward, vector_forward, .. } = self.design.spec.latencies;
-        let Some(making) = self.place.making else { return forward.into() };
-        let repeats = self.execution.forwarding.repeats(making.at, behind);
-        match is_same && (repeats || making.on_stack) {
-            _ if making.to_vector => vector_forward.into(),
-            true if making.modifies => MODIFIED.max(foreseen_forward.into()),
-            true => foreseen_forward.into(),
-            false => forward.into(),
-        }
-    }
-
     /// Completes the next instruction of the block, whose accesses have been made.
     #[inline(always)]
     fn complete_operation(&mut self, plan: &Plan, operation: &Operation) {
@@ -313,7 +221,11 @@ impl Pipeline {
             None => self.dispatch_without_access(operation),
         };
         let computed = self.compute(plan, operation, dispatched);
-        let Current { stored, owned, line, .. } = self.current;
+        let Current { issued, stored, owned, line, .. } = self.current;
+        if operation.work.unit.is_none() && issued > 0 {
+            let begins = if stored > 0 { issued.max(computed) } else { issued };
+            self.execution.schedulers.take(operation.work.waits, dispatched, begins);
+        }
         let done = computed.max(stored);
         if stored > 0 {
             let drained = self.back.leave(line, self.back.retire.cycle().max(done).max(owned));
@@ -334,31 +246,35 @@ impl Pipeline {
     /// Dispatches an instruction.
     #[inline(always)]
     fn dispatch(&mut self, operation: &Operation) -> u64 {
-        let mut takes_slot = operation.takes_slot;
+        let mut slots = operation.slots;
         if operation.repeated_bytes > 0 {
             self.place.repeated_bytes += u32::from(operation.repeated_bytes);
-            takes_slot = self.place.repeated_bytes >= REPEATED_BYTES;
+            slots = u8::from(self.place.repeated_bytes >= REPEATED_BYTES);
             self.place.repeated_bytes %= REPEATED_BYTES;
         }
-        let dispatched = self.take_dispatch(takes_slot, operation.stores);
+        let dispatched =
+            self.take_dispatch(slots, operation.work.enters, operation.work.waits, operation.stores);
         self.current = Current { dispatched: Some(dispatched), ..Current::default() };
         dispatched
     }
 
     #[inline(always)]
-    fn take_dispatch(&mut self, takes_slot: bool, stores: bool) -> u64 {
+    fn take_dispatch(&mut self, slots: u8, enters: Enters, waits: Waits, stores: bool) -> u64 {
         let mut from = self.front.dispatch.cycle().max(self.back.window.free());
+        if slots > 0 {
+            from = self.execution.schedulers.free(waits, from);
+        }
         if stores {
             let free = self.back.stores.free();
             self.front.stopped.stores += free.saturating_sub(from);
             from = from.max(free);
         }
         let from = self.front.begins(from);
-        if !takes_slot {
+        if slots == 0 {
             return from;
         }
-        self.charges.slots.take();
-        self.front.dispatch.take(from)
+        self.charges.slots.take(slots);
+        self.front.dispatch_slots(slots, from, |cycle| self.execution.schedulers.enter(enters, cycle))
     }
 
     /// Returns when the result of an instruction, whose loads are done, is there.
@@ -372,7 +288,7 @@ impl Pipeline {
             true => {
                 // On an in-order core, too, the operation behind a load waits for it, and others begin meanwhile.
                 let is_held = self.execution.is_in_order && self.current.loaded == 0;
-                self.execution.simple(operation, from, is_held)
+                self.execution.simple(operation, dispatched, from, is_held)
             }
             false => self.compute_special(plan, operation, dispatched, from),
         };
@@ -395,6 +311,7 @@ impl Pipeline {
                 true => self.execution.units.take(unit, start, work.holds),
                 false => self.execution.begin(unit, start, work.holds),
             };
+            self.execution.schedulers.take(operation.work.waits, dispatched, start);
         }
         let done = if operation.is_zero { dispatched } else { start + u64::from(work.latency) };
         self.execution.ready.write(operation.writes, &plan.sets, done);
@@ -406,7 +323,7 @@ impl Pipeline {
 
     /// Retires the current instruction, and charges the time by which retirement advances.
     #[inline(always)]
-    fn retire(&mut self, done: u64) {
+    pub(super) fn retire(&mut self, done: u64) {
         let before = self.back.retire.cycle();
         let retired = self.back.retire.take(done);
         // An in-order core holds an instruction back until it begins, and no longer.

@@ -38,13 +38,20 @@ impl Pipeline {
             if !IS_FREE {
                 dispatched = front.begins(dispatched.max(front.dispatch.cycle()));
             }
-            if operation.takes_slot {
-                charges.slots.take();
-                dispatched = front.dispatch.take(dispatched);
+            if operation.slots > 0 {
+                if execution.schedulers.is_full(operation.work.waits) {
+                    dispatched = execution
+                        .schedulers
+                        .free(operation.work.waits, dispatched.max(front.dispatch.cycle()));
+                }
+                charges.slots.take(operation.slots);
+                dispatched = front.dispatch_slots(operation.slots, dispatched, |cycle| {
+                    execution.schedulers.enter(operation.work.enters, cycle)
+                });
             } else {
                 dispatched = dispatched.max(front.dispatch.cycle());
             }
-            done = execution.simple(operation, dispatched + 1, IS_IN_ORDER);
+            done = execution.simple(operation, dispatched, dispatched + 1, IS_IN_ORDER);
             let retired = back.retire.take(done);
             // An in-order core holds an instruction back until it begins, and no longer.
             window.push(if IS_IN_ORDER { execution.begun } else { retired });

@@ -9,14 +9,18 @@ const UNWRITTEN: u8 = 255;
 const UNREAD: u8 = 254;
 /// Instead of a first register: a set in the list, whose number follows.
 const SET: u8 = 253;
+/// The stack pointer as the front end knows it, which pushes and pops move: neither written nor read.
+const STACK: u8 = 252;
 
 /// Registers of an instruction, in a form in which a few are gone through without a branch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Names([u8; FEW]);
 
 impl Names {
     /// Names no register.
     pub(super) const NONE: Self = Self([UNWRITTEN; FEW]);
+    /// Names the stack pointer, for which no instruction waits.
+    pub(super) const STACK: Self = Self([STACK, UNWRITTEN, UNWRITTEN, UNWRITTEN]);
 
     /// Returns whether registers are named one by one.
     pub(super) fn are_few(registers: Registers) -> bool {
@@ -63,7 +67,7 @@ pub(super) struct Ready {
 
 impl Ready {
     pub(super) fn new() -> Self {
-        const { assert!(Register::COUNT <= SET as usize) };
+        const { assert!(Register::COUNT <= STACK as usize) };
         Self { times: [0; 256] }
     }
 

@@ -232,7 +232,7 @@ impl WrongWay {
 
     /// Passes the first instructions of a block that only the wrong way comes to.
     fn pass(&mut self, plan: &Plan, operations: usize) {
-        for operation in plan.operations[..operations].iter().filter(|operation| operation.takes_slot) {
+        for operation in plan.operations[..operations].iter().filter(|operation| operation.slots > 0) {
             self.dispatch(operation, 0);
             self.dispatched = None;
         }
@@ -248,9 +248,9 @@ impl WrongWay {
 
     /// Dispatches the instruction under execution, for which there is room in the window from a time on; returns when.
     fn dispatch(&mut self, operation: &Operation, room: u64) -> u64 {
-        let dispatched = self.dispatched.unwrap_or_else(|| match operation.takes_slot {
-            true => self.dispatch.take(room),
-            false => self.dispatch.cycle().max(room),
+        let dispatched = self.dispatched.unwrap_or_else(|| match operation.slots {
+            0 => self.dispatch.cycle().max(room),
+            slots => self.dispatch.take_all(slots, room),
         });
         self.dispatched = Some(dispatched);
         dispatched

@@ -1,10 +1,12 @@
 //! What the pipeline of a core has, and what it is about.
 
 use super::charges::{Stopped, Waited, share};
+use super::foreseen::{Foreseen, Formed};
 use super::forwarding::{Bytes, Forwarding};
 use super::order::{InOrder, Ring};
 use super::plan::{Making, Operation, Plan, Planned};
 use super::ready::Ready;
+use super::scheduler::Schedulers;
 use super::taken::Taken;
 use super::targets::Targets;
 use super::units::{Unit, Units};
@@ -86,6 +88,8 @@ pub(super) struct Current {
     /// When the last of its loads was there, and what that load waited for.
     pub(super) loaded: u64,
     pub(super) waited: Waited,
+    /// When its last access was issued; 0 if it has none.
+    pub(super) issued: u64,
     /// When its result was there, if it has been computed.
     pub(super) computed: Option<u64>,
     /// When the last of its stores was done; 0 if it has none.
@@ -126,6 +130,8 @@ pub(super) struct Execution {
     pub(super) ready: Ready,
     pub(super) units: Units,
     pub(super) forwarding: Forwarding,
+    pub(super) foreseen: Foreseen,
+    pub(super) schedulers: Schedulers,
     /// When the last instruction began.
     pub(super) begun: u64,
     pub(super) is_in_order: bool,
@@ -238,6 +244,18 @@ impl Front {
         }
     }
 
+    /// Takes slots of dispatch for an instruction, from a cycle on; `enter` returns when it enters the schedulers, then or later. Returns that.
+    #[inline(always)]
+    pub(super) fn dispatch_slots(&mut self, slots: u8, from: u64, enter: impl FnOnce(u64) -> u64) -> u64 {
+        let cycle = self.dispatch.take_all(slots, from);
+        let entered = enter(cycle);
+        if entered > cycle {
+            self.dispatch.begin(entered);
+            self.dispatch.take(entered);
+        }
+        entered
+    }
+
     /// Returns whether nothing stops the next instruction from being dispatched, or has stopped the last one.
     #[inline]
     pub(super) fn is_free(&self) -> bool {
@@ -265,20 +283,23 @@ impl Execution {
             ready: Ready::new(),
             units: Units::new(&design.spec),
             forwarding: Forwarding::new(design.spec.store_buffer),
+            foreseen: Foreseen::new(design.spec.renamed_stores, design.spec.foreseen_loads),
+            schedulers: Schedulers::new(&design.spec),
             begun: 0,
             is_in_order: design.spec.is_in_order,
         }
     }
 
-    /// Executes a simple operation from a cycle on; returns when its result is there. One that is held does not begin before the one
+    /// Executes a simple operation, which was dispatched in one cycle, from another one on; returns when its result is there. One that is held does not begin before the one
     /// before it, as on an in-order core.
     #[inline(always)]
-    pub(super) fn simple(&mut self, operation: &Operation, from: u64, is_held: bool) -> u64 {
-        let Self { ready, units, begun, .. } = self;
+    pub(super) fn simple(&mut self, operation: &Operation, dispatched: u64, from: u64, is_held: bool) -> u64 {
+        let Self { ready, units, schedulers, begun, .. } = self;
         let mut start = from.max(ready.of_few(operation.reads));
         if let Some(unit) = operation.work.unit {
             let at = if is_held { start.max(*begun) } else { start };
             start = units.by_cycle().take(unit, at);
+            schedulers.take(operation.work.waits, dispatched, start);
             if is_held {
                 *begun = start;
             }
@@ -286,6 +307,15 @@ impl Execution {
         let done = start + u64::from(operation.work.latency);
         ready.write_few(operation.writes, done);
         done
+    }
+
+    /// Returns what the address of an access is formed of, if an instruction is known to make it.
+    #[inline]
+    pub(super) fn formed(&self, making: Option<Making>) -> Formed {
+        making.map_or(Formed::NONE, |Making { named, .. }| Formed {
+            names: named,
+            ready: self.ready.of_few(named),
+        })
     }
 
     /// Takes a unit for an instruction that is ready to begin; returns when. On an in-order core it does not begin before the one before

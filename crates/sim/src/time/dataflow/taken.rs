@@ -36,14 +36,14 @@ impl Taken {
     pub(super) fn fetch(&mut self, plan: &Plan) -> u32 {
         match &mut self.decoded {
             Some(decoded) => decoded.look_up(plan),
-            None => plan.slots,
+            None => plan.dispatched,
         }
     }
 
     /// Returns the cycles by which the instructions of a block are there later because they are decoded.
     #[inline(always)]
     pub(super) fn late(&self, plan: &Plan, slots: u32) -> u64 {
-        if slots == plan.slots { 0 } else { u64::from((slots - plan.slots) / self.width) }
+        if slots == plan.dispatched { 0 } else { u64::from((slots - plan.dispatched) / self.width) }
     }
 
     /// Takes the instructions of the block that is under execution, the last of which has been dispatched in a cycle; returns the first

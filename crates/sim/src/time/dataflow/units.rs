@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use pagewalk_code::Class;
 
+use super::scheduler::{Enters, Waits};
 use crate::spec::settings::{DataflowSpec, LatenciesSpec};
 
 /// Cycles that are kept in view; units are asked for within a window's time of each other.
@@ -13,8 +14,8 @@ const CYCLES: usize = 1 << 12;
 const TAKEN_BITS: u32 = 4;
 /// The number at which all are taken: the number of a kind with fewer units begins above 0.
 const ALL: u64 = 1 << (TAKEN_BITS - 1);
-/// The kinds that take an operation a cycle.
-const KINDS: u32 = 13;
+/// The kinds that take an operation a cycle. A cycle is told from others in its place for 2^20 cycles.
+const KINDS: u32 = 14;
 /// Bits of all kinds; the bits of a cycle's number that tell it from others in the same place stand above.
 const CYCLE_SHIFT: u32 = TAKEN_BITS * KINDS;
 
@@ -23,10 +24,14 @@ const CYCLE_SHIFT: u32 = TAKEN_BITS * KINDS;
 pub(super) struct Unit(NonZeroU64);
 
 impl Unit {
-    /// Loads of addresses.
-    pub(super) const LOAD: Self = Self::kind(0);
+    /// Loads.
+    pub(super) const LOAD: Self = Self::OF_LOADS.and(Self::OF_MEMORY);
+    const OF_LOADS: Self = Self::kind(0);
     /// Addresses of stores.
-    pub(super) const STORE: Self = Self::kind(1);
+    pub(super) const STORE: Self = Self::OF_STORES.and(Self::OF_MEMORY);
+    const OF_STORES: Self = Self::kind(1);
+    /// Loads and stores.
+    const OF_MEMORY: Self = Self::kind(13);
     /// Operations of one cycle on general registers.
     const INTEGER: Self = Self::kind(2);
     /// Multiplications of general registers.
@@ -76,6 +81,11 @@ impl Unit {
         self == Self::DIVIDE || self == Self::LOCK
     }
 
+    /// Returns whether it is one for vectors.
+    pub(super) fn is_of_vectors(self) -> bool {
+        !self.is_held() && self.0.get() & Self::VECTOR.times((1 << TAKEN_BITS) - 1) != 0
+    }
+
     /// Returns what takes one of each of two kinds.
     const fn and(self, other: Self) -> Self {
         match self.0.checked_add(other.0.get()) {
@@ -95,6 +105,9 @@ impl Unit {
 pub(super) struct Work {
     /// The unit; none for what renaming does, and for loads and stores alone.
     pub(super) unit: Option<Unit>,
+    /// What of it enters the schedulers, and where it waits until it begins.
+    pub(super) enters: Enters,
+    pub(super) waits: Waits,
     /// Cycles from the sources to the result.
     pub(super) latency: u32,
     /// Cycles for which a division, or an atomic operation, holds its unit.
@@ -150,7 +163,9 @@ pub(super) fn work(class: Class, own: &LatenciesSpec, system: u32) -> Work {
         _ => latency,
     };
     let is_serial = matches!(class, Class::Fence | Class::System);
-    Work { unit, latency, holds, is_serial }
+    let waits = Waits::of(unit);
+    let operation = unit.is_some() && waits == Waits::Operations;
+    Work { unit, enters: Enters { operation, access: false }, waits, latency, holds, is_serial }
 }
 
 /// The units of a core, by the cycles in which they are taken.
@@ -170,8 +185,9 @@ pub(super) struct Units {
 impl Units {
     pub(super) fn new(spec: &DataflowSpec) -> Self {
         let counts = [
-            (Unit::LOAD, spec.load_units),
-            (Unit::STORE, spec.store_units),
+            (Unit::OF_LOADS, spec.load_units),
+            (Unit::OF_STORES, spec.store_units),
+            (Unit::OF_MEMORY, spec.memory_units),
             (Unit::INTEGER, spec.integer_units),
             (Unit::MULTIPLY, spec.multiply_units),
             (Unit::BRANCH, spec.branch_units),

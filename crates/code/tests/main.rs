@@ -10,3 +10,4 @@ mod properties;
 mod riscv;
 mod shapes;
 mod table;
+mod whole;

@@ -5,6 +5,8 @@ use pagewalk_code::{Block, Class, Direction, Flow, Instruction, Records, Registe
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::whole::demand_whole;
+
 /// The only instruction of a block that has this one.
 fn described(op: Op) -> Instruction {
     let block = Block::of_model(0x1000, &op.to_bytes());
@@ -75,18 +77,14 @@ proptest! {
     fn any_bytes_are_a_block(addr: u64, code in vec(any::<u8>(), 0..40)) {
         let block = Block::of_model(addr, &code);
         prop_assert_eq!((block.addr, block.bytes as usize), (addr, code.len()));
-        let mut end = 0;
+        demand_whole(&block);
         for instruction in &block.instructions {
-            prop_assert_eq!(instruction.offset, end);
-            end += instruction.bytes;
-            let is_last = end == block.bytes;
-            prop_assert_eq!(instruction.bytes == 4 || instruction.class == Class::Unknown, true);
-            prop_assert!(instruction.class != Class::Unknown || is_last);
+            let is_last = instruction.offset + instruction.bytes == block.bytes;
+            prop_assert!(instruction.bytes == 4 || instruction.class == Class::Unknown);
             prop_assert!(instruction.flow != Flow::FallThrough || is_last);
             let operands = instruction.operands.iter().map(|operand| operand.address);
             let all = operands.fold(instruction.reads.union(instruction.writes), Registers::union);
             prop_assert!(all.iter().all(|register| register <= STACK));
         }
-        prop_assert_eq!(end, block.bytes);
     }
 }

@@ -5,6 +5,8 @@ use pagewalk_code::{Block, Class, Direction, Flow, Records, Register, Registers}
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::whole::demand_whole;
+
 fn set<const N: usize>(numbers: [u8; N]) -> Registers {
     numbers.into_iter().map(Register::new).collect()
 }
@@ -72,14 +74,7 @@ proptest! {
     #[test]
     fn any_bytes_are_a_block(addr: u64, bytes in vec(any::<u8>(), 0..80)) {
         let block = Block::of_outlines(addr, &bytes);
-        let mut end = 0;
-        for instruction in &block.instructions {
-            prop_assert_eq!(instruction.offset, end);
-            prop_assert!(instruction.bytes > 0);
-            end += instruction.bytes;
-            prop_assert!(instruction.class != Class::Unknown || end == block.bytes);
-        }
-        prop_assert_eq!(end, block.bytes);
+        demand_whole(&block);
         prop_assert!(length(&bytes) <= 255 * (bytes.len() / BYTES) as u64);
     }
 }

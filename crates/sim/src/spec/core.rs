@@ -60,10 +60,10 @@ section! {
         complex_address: u32 = "complex-address" integer(0, 100) or "1",
             "cycles that a load or a store takes longer whose address has a scaled index, or a base, an index and a displacement";
         scheduler: u32 = "scheduler" integer(0, 65_536) or "0", "instructions that wait for registers or a unit; 0: as many as the window";
+        vector_scheduler: u32 = "vector-scheduler" integer(0, 65_536) or "0", "operations on vectors that wait so; 0: they have places of `scheduler`";
+        load_scheduler: u32 = "load-scheduler" integer(0, 65_536) or "0", "loads that wait so; 0: they have places of `scheduler`";
         dispatched_operations: u32 = "dispatched-operations" integer(0, 64) or "0", "operations on general registers that are dispatched in a cycle; 0: as many as `width`";
-        dispatched_accesses: u32 = "dispatched-accesses" integer(0, 64) or "0", "instructions that load or store that are; 0: as many as `width`";
-        vector_scheduler: u32 = "vector-scheduler" integer(0, 65_536) or "0", "operations on vectors that do; 0: they wait among the others";
-        load_scheduler: u32 = "load-scheduler" integer(0, 65_536) or "0", "loads that do; 0: they wait among the others";
+        dispatched_accesses: u32 = "dispatched-accesses" integer(0, 64) or "0", "instructions that load or store, dispatched in a cycle; 0: as many as `width`";
         renamed_stores: u32 = "renamed-stores" integer(0, 64) or "10",
             "of so many last stores, the core foresees that a load gets its data from one whose address names the same registers, if they have not been written in between";
         foreseen_loads: u32 = "foreseen-loads" integer(0, 1_024) or "12",

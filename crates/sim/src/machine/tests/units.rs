@@ -203,6 +203,8 @@ fn what_a_core_does_in_two_steps_takes_two_slots() {
     assert_near(slots(&[0x48, 0x39, 0xc6, 0x74, 64], &[]), 1.0, "cmp %rax, %rsi; je");
     assert_near(slots(&[0x48, 0x39, 0x07, 0x74, 64], load), 2.0, "cmp %rax, (%rdi); je");
     assert_near(slots(&[0x48, 0x39, 0x04, 0x37, 0x74, 64], load), 2.0, "cmp %rax, (%rdi,%rsi); je");
+    let modify: &[_] = &[(false, 0), (true, 0)];
+    assert_near(slots(&[0x48, 0x83, 0x2f, 1, 0x74, 64], modify), 3.0, "subq $1, (%rdi); je");
 }
 
 #[test]

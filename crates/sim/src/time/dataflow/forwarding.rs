@@ -1,6 +1,6 @@
 //! Loads that get their data from a store in flight.
 
-use super::foreseen::Formed;
+use super::foresight::Formed;
 
 /// Words that are kept in view, more than a store buffer holds. A power of two.
 const WORDS: usize = 1 << 10;

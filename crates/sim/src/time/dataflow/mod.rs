@@ -44,7 +44,7 @@
 mod buffer;
 mod charges;
 mod decoded;
-mod foreseen;
+mod foresight;
 mod forwarding;
 mod order;
 mod pipeline;

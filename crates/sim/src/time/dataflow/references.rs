@@ -2,7 +2,7 @@
 
 use super::Reference;
 use super::charges::Waited;
-use super::foreseen::Formed;
+use super::foresight::Formed;
 use super::forwarding::Found;
 use super::pipeline::Pipeline;
 use super::plan::Making;
@@ -101,7 +101,7 @@ impl Pipeline {
             None => forward,
             Some(Making { to_vector: true, .. }) => vector_forward,
             Some(Making { is_renamed: true, modifies, at, .. })
-                if is_same && self.execution.foreseen.is(at, of, behind, store) =>
+                if is_same && self.execution.foresight.foresees(at, of, behind, store) =>
             {
                 if modifies {
                     counter_forward

@@ -1,6 +1,6 @@
 //! Slots of dispatch.
 //!
-//! Most instructions take one. What a core has to do in several steps takes more: one for each step that it cannot hold in one entry.
+//! Most instructions take one. One that a core executes in several steps takes a slot for each.
 
 use pagewalk_code::{Class, Direction, Instruction, Register, x86};
 
@@ -13,17 +13,21 @@ fn is_general_register(register: Register) -> bool {
     register.index() < usize::from(x86::GENERAL)
 }
 
+fn stores(instruction: &Instruction) -> bool {
+    instruction.operands.iter().any(|operand| operand.direction != Direction::Load)
+}
+
 /// Returns the slots that an instruction takes on a core behind another one of its block; none if it is executed together with that one.
 pub(super) fn slots(instruction: &Instruction, before: Option<&Instruction>, own: &SlotsSpec) -> u8 {
     let Instruction { class, operands, fuses, writes, .. } = instruction;
     if *fuses {
-        // The comparison has taken the first one. One whose address has an index has taken as many already.
-        let compared = before.filter(|before| !before.operands.is_empty());
-        let taken = compared.map_or(1, |before| slots(before, None, own).into());
-        return compared.map_or(0, |_| own.compared_load.saturating_sub(taken)) as u8;
+        let Some(compared) = before.filter(|before| !before.operands.is_empty()) else { return 0 };
+        // A comparison whose address has an index has taken as many already; one with a result that goes to memory (`sub $1, (%rdi)`) has not.
+        let taken = if stores(compared) { 1 } else { slots(compared, None, own).into() };
+        return own.compared_load.saturating_sub(taken) as u8;
     }
-    let has = |not: Direction| operands.iter().any(|operand| operand.direction != not);
-    let (loads, stores) = (has(Direction::Store), has(Direction::Load));
+    let loads = operands.iter().any(|operand| operand.direction != Direction::Store);
+    let stores = stores(instruction);
     let only_moves = *class == Class::LoadStore;
     let is_general = operands.iter().all(|operand| !operand.is_vector);
     let is_indexed = operands.iter().any(|operand| operand.is_complex || operand.address.len() > 1);

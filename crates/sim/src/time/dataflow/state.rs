@@ -1,7 +1,7 @@
 //! What the pipeline of a core has, and what it is about.
 
 use super::charges::{Stopped, Waited, share};
-use super::foreseen::{Foreseen, Formed};
+use super::foresight::{Foresight, Formed};
 use super::forwarding::{Bytes, Forwarding};
 use super::order::{InOrder, Ring};
 use super::plan::{Making, Operation, Plan, Planned};
@@ -130,7 +130,7 @@ pub(super) struct Execution {
     pub(super) ready: Ready,
     pub(super) units: Units,
     pub(super) forwarding: Forwarding,
-    pub(super) foreseen: Foreseen,
+    pub(super) foresight: Foresight,
     pub(super) schedulers: Schedulers,
     /// When the last instruction began.
     pub(super) begun: u64,
@@ -283,7 +283,7 @@ impl Execution {
             ready: Ready::new(),
             units: Units::new(&design.spec),
             forwarding: Forwarding::new(design.spec.store_buffer),
-            foreseen: Foreseen::new(design.spec.renamed_stores, design.spec.foreseen_loads),
+            foresight: Foresight::new(design.spec.renamed_stores, design.spec.foreseen_loads),
             schedulers: Schedulers::new(&design.spec),
             begun: 0,
             is_in_order: design.spec.is_in_order,

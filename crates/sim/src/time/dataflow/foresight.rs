@@ -30,9 +30,9 @@ impl Formed {
     }
 }
 
-/// The loads that a core remembers.
+/// By what a core foresees which loads get their data from a store in flight.
 #[derive(Clone, Debug)]
-pub(super) struct Foreseen {
+pub(super) struct Foresight {
     /// How many of the last stores are looked at by the registers of their addresses.
     renamed: u64,
     /// The loads that are remembered, the last one first.
@@ -49,16 +49,17 @@ struct Handed {
     same: u8,
 }
 
-impl Foreseen {
+impl Foresight {
     /// Creates the memory of a core that looks at so many of the last stores, and remembers so many other loads.
     pub(super) fn new(renamed: u32, loads: u32) -> Self {
         let loads = vec![Handed::default(); loads as usize].into_boxed_slice();
         Self { renamed: renamed.into(), loads }
     }
 
-    /// Returns whether a core foresees that a load with this address in the code gets its data from the store behind so many others, which it does.
+    /// Returns whether the core has foreseen that a load gets its data from the store in front of so many others, as it does. The load has this address in
+    /// the code, and both addresses were formed so.
     #[inline]
-    pub(super) fn is(&mut self, load: u64, of: Formed, behind: u64, store: Formed) -> bool {
+    pub(super) fn foresees(&mut self, load: u64, of: Formed, behind: u64, store: Formed) -> bool {
         behind < self.renamed && of.is_like(store) || self.repeats(load, behind)
     }
 
@@ -85,9 +86,11 @@ mod tests {
 
     #[test]
     fn a_load_that_gets_its_data_from_as_many_stores_before_as_ever_is_foreseen_while_it_is_remembered() {
-        let mut foreseen = Foreseen::new(0, 2);
+        let mut foresight = Foresight::new(0, 2);
         let mut often = |load, behind, times| {
-            (0..times).map(|_| foreseen.is(load, Formed::NONE, behind, Formed::NONE)).collect::<Vec<_>>()
+            (0..times)
+                .map(|_| foresight.foresees(load, Formed::NONE, behind, Formed::NONE))
+                .collect::<Vec<_>>()
         };
         assert_eq!(often(1, 2, 7), [false, false, false, false, false, true, true]);
         assert_eq!(often(1, 1, 1), [false], "from another one");
@@ -99,16 +102,16 @@ mod tests {
             "the third drives out one"
         );
         assert_eq!(often(1, FARTHEST, 7), [false; 7], "too far away");
-        assert!(!Foreseen::new(0, 0).is(1, Formed::NONE, 2, Formed::NONE));
+        assert!(!Foresight::new(0, 0).foresees(1, Formed::NONE, 2, Formed::NONE));
     }
 
     #[test]
     fn a_load_is_foreseen_that_names_the_same_registers_as_one_of_the_last_stores() {
-        let mut foreseen = Foreseen::new(10, 0);
+        let mut foresight = Foresight::new(10, 0);
         let stack = Formed { names: Names::STACK, ready: 0 };
-        assert!(foreseen.is(1, stack, 9, stack));
-        assert!(!foreseen.is(1, stack, 10, stack), "too many stores in between");
-        assert!(!foreseen.is(1, Formed { ready: 7, ..stack }, 9, stack), "written in between");
-        assert!(!foreseen.is(1, Formed::NONE, 9, Formed::NONE), "no registers");
+        assert!(foresight.foresees(1, stack, 9, stack));
+        assert!(!foresight.foresees(1, stack, 10, stack), "too many stores in between");
+        assert!(!foresight.foresees(1, Formed { ready: 7, ..stack }, 9, stack), "written in between");
+        assert!(!foresight.foresees(1, Formed::NONE, 9, Formed::NONE), "no registers");
     }
 }

@@ -98,6 +98,9 @@ const ROWS: &[Row] = &[
     row(Quantity::ZeroHugePage,       "kernel", "zero-huge-page", Form::Nanoseconds, "first touch of 2 MiB, less minor-fault"),
     row(Quantity::UnmapPage,          "kernel", "unmap-page", Form::Nanoseconds, "unmapping pages of 4 KiB that were touched"),
     row(Quantity::UnmapHugePage,      "kernel", "unmap-huge-page", Form::Nanoseconds, "unmapping pages of 2 MiB that were touched"),
+    row(Quantity::FileFault,          "kernel", "file-fault", Form::Nanoseconds, "a load of each 64 KiB of a file that no cache has"),
+    row(Quantity::CopyPage,           "kernel", "copy-page", Form::Nanoseconds, "a store to each page of a private mapping of that file, less minor-fault and zero-page"),
+    row(Quantity::ChangeMapping,      "kernel", "change-mapping", Form::Nanoseconds, "mapping 64 KiB, protecting a page of them in two ways, unmapping them: a call, less system-call"),
     row(Quantity::SystemCall,         "kernel", "system-call", Form::Nanoseconds, "a system call that does nothing"),
 ];
 

@@ -108,6 +108,7 @@ fn a_program_of_the_user_is_judged() {
         "fetch",
         "foreseen loads",
         "kernel writes",
+        "line fills",
         "prefetchers",
         "refresh",
         "replacement",

@@ -185,6 +185,7 @@ fn begins_fault(step: KernelStep, first: bool, next: Option<&Span>) -> bool {
         | KernelStep::Write
         | KernelStep::Copy => false,
         KernelStep::Shootdown
+        | KernelStep::Map
         | KernelStep::Unmap
         | KernelStep::Table
         | KernelStep::Flush
@@ -212,6 +213,7 @@ fn class(lane: Lane, before: Option<KernelStep>, step: KernelStep) -> StepClass 
         | KernelStep::Switch
         | KernelStep::Enter
         | KernelStep::Shootdown
+        | KernelStep::Map
         | KernelStep::Unmap
         | KernelStep::Table
         | KernelStep::Lock => StepClass::Kernel,

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use super::bench::Bench;
-use super::mapping::{HUGE_BYTES, Mapping, PAGE_BYTES, Pages};
+use super::mapping::{CALLS_OF_A_CHANGE, HUGE_BYTES, Mapping, PAGE_BYTES, Pages, change_mappings};
 use super::quantity::Quantity;
 use super::samples::quartile;
 use super::{Found, Lab};
@@ -17,6 +17,8 @@ const TOUCHED_BYTES: usize = 16 << 20;
 const HUGE_FAULT_LEAST: f64 = 8.0;
 /// System calls in a sample.
 const CALLS: usize = 2_000;
+/// Areas in a sample that are mapped and unmapped.
+const CHANGES: usize = 100;
 
 /// Page faults, divided as the model charges them: a minor fault of either size takes `minor-fault`, and the zeroing of its frame
 /// `zero-page` or `zero-huge-page`. Zeroing is proportional to the size.
@@ -67,15 +69,29 @@ fn touched(bench: &mut Bench<'_>, bytes: usize, pages: Pages) -> Option<Touched>
     Some(Touched { touched: quartile(&touched)?, unmapped: quartile(&unmapped)? })
 }
 
-/// A system call that does nothing.
-pub(super) fn system_call(bench: &mut Bench<'_>) -> Found {
-    let samples = bench.sample(|bench| {
+/// Returns the nanoseconds of the first touch of a small page.
+pub(super) fn first_touches(bench: &mut Bench<'_>, bytes: usize) -> Option<f64> {
+    let mut mapping = Mapping::new(bytes, Pages::Small).ok()?;
+    let pages = mapping.words_mut().chunks_exact_mut(PAGE_BYTES / size_of::<u64>());
+    let count = pages.len() as f64;
+    Some(bench.time(|_| pages.for_each(|page| page[0] = 1)) / count)
+}
+
+/// System calls: one that does nothing, and those that change mappings.
+pub(super) fn calls(bench: &mut Bench<'_>) -> Found {
+    let nothing = bench.sample(|bench| {
         let time = bench.time(|_| {
             (0..CALLS).for_each(|_| call());
         });
         time / CALLS as f64
     });
-    vec![(Quantity::SystemCall, samples)]
+    let changes = bench.sample(|bench| {
+        let time = bench.time(|_| (0..CHANGES).for_each(|_| change_mappings()));
+        time / (CHANGES * CALLS_OF_A_CHANGE) as f64
+    });
+    let least = quartile(&nothing).unwrap_or(0.0);
+    let changes = changes.into_iter().map(|ns| ns - least).filter(|ns| *ns > 0.0).collect();
+    vec![(Quantity::ChangeMapping, changes), (Quantity::SystemCall, nothing)]
 }
 
 /// Makes a system call in a function of its own, as programs do: on a kernel that protects its returns, the return behind the call is

@@ -4,12 +4,16 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr::{NonNull, null_mut};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
 /// The size of a huge page, to which mappings are aligned.
 pub(super) const HUGE_BYTES: usize = 2 << 20;
 /// The size of a small page.
 pub(super) const PAGE_BYTES: usize = 4 << 10;
+
+/// The area that [`change_mappings`] maps, and the calls that it makes.
+const AREA_BYTES: usize = 64 << 10;
+pub(super) const CALLS_OF_A_CHANGE: usize = 4;
 
 /// The pages that a mapping asks the kernel for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +22,21 @@ pub(super) enum Pages {
     Small,
     /// Transparent huge pages, if the kernel has any.
     Huge,
+}
+
+/// Maps an area, takes a page out of it by another protection, gives it back, and unmaps the area: calls of an allocator, and of a runtime
+/// that makes guard pages. No page is touched.
+pub(super) fn change_mappings() {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: the kernel chooses the address, so no memory in use is replaced.
+    let area = unsafe { mmap_anonymous(null_mut(), AREA_BYTES, protection, MapFlags::PRIVATE) };
+    let Ok(area) = area else { return };
+    // SAFETY: the area is this function's own, and nothing uses its memory.
+    unsafe {
+        let _ = mprotect(area, PAGE_BYTES, MprotectFlags::empty());
+        let _ = mprotect(area, PAGE_BYTES, MprotectFlags::READ | MprotectFlags::WRITE);
+        let _ = munmap(area, AREA_BYTES);
+    }
 }
 
 /// Private anonymous memory, aligned to a huge page; it is unmapped with its owner.

@@ -8,6 +8,8 @@ mod caches;
 #[allow(unsafe_code)] // Loads from addresses that memory holds, and nothing else.
 mod chase;
 mod core;
+#[allow(unsafe_code)] // Memory, and nothing else.
+mod files;
 #[allow(unsafe_code)] // Instructions that no compiler chooses, and nothing else.
 mod instructions;
 mod kernel;
@@ -81,7 +83,8 @@ const PROBES: &[Probe] = &[
     Probe { name: "bandwidth of DRAM",          run: caches::bandwidth },
     Probe { name: "TLBs and walks",             run: translation::tlbs },
     Probe { name: "page faults",                run: kernel::faults },
-    Probe { name: "system calls",               run: |lab| kernel::system_call(&mut lab.bench) },
+    Probe { name: "pages of files",             run: files::files },
+    Probe { name: "system calls",               run: |lab| kernel::calls(&mut lab.bench) },
 ];
 
 /// The memory of the chain that no cache holds, in bytes.

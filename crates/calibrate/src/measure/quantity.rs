@@ -89,6 +89,12 @@ pub enum Quantity {
     UnmapPage,
     /// The same of a page of 2 MiB.
     UnmapHugePage,
+    /// Nanoseconds of a fault for a page of a file, which brings those around it, too.
+    FileFault,
+    /// Nanoseconds to read 4 KiB of a file that are copied, beside writing them.
+    CopyPage,
+    /// Nanoseconds of a call that changes the mappings of this process, beside those of a call that does nothing.
+    ChangeMapping,
     /// Nanoseconds of a system call that does nothing.
     SystemCall,
 }

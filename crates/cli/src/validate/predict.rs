@@ -60,6 +60,7 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
         name: "units",
         switch_off: |machine| of_core(machine, |core| core.are_units_limited = false),
     },
+    Ingredient { name: "line fills", switch_off: |machine| of_core(machine, |core| core.line_fill = 0) },
     Ingredient {
         name: "prefetchers",
         switch_off: |machine| {

@@ -176,6 +176,6 @@ fn collapse_slot(cx: &mut Context<'_>, slot: VirtRange, huge: PageSize) -> Resul
     cx.enter(start, Leaf { frame, dirty, writable, ..first }, cx.state.shape().rank(huge) as u32)?;
     cx.count_resident(huge);
     cx.state.counts.changes.collapses += 1;
-    cx.charge(KernelStep::Copy, cx.state.spec.kernel.zero_ps(huge));
+    cx.charge(KernelStep::Copy, cx.state.spec.kernel.copy_ps(huge));
     Ok(())
 }

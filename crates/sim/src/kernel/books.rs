@@ -116,7 +116,7 @@ fn move_page(cx: &mut Context<'_>, key: PageKey, frame: Pfn) -> Result<(), Machi
     owner.enter(key.page, Leaf { frame, ..leaf }, 0)?;
     cx.processor.invalidate(key.asid, key.page);
     cx.state.counts.changes.copied_pages += 1;
-    cx.work(KernelStep::Copy, cx.state.spec.kernel.zero_page_ps);
+    cx.work(KernelStep::Copy, cx.state.spec.kernel.copy_ps(PageSize::Size4K));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Changes of address spaces: mappings that come, go, move, and get another protection.
 
-use pagewalk_trace::{Backing, Mapping, PageFrame, ProcessId, Protection};
+use pagewalk_trace::{Backing, Event, Mapping, PageFrame, ProcessId, Protection};
 use pagewalk_vm::addr::{Asid, Granule, PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::space::AddressSpace;
@@ -76,6 +76,14 @@ pub(super) fn end_process(cx: &mut Context<'_>) -> Result<bool, MachineError> {
     processes.list.remove(cx.process);
     cx.tables.remove(cx.process, &mut table_space.store(frames, &spec.kernel));
     Ok(true)
+}
+
+/// Returns whether an event is a call that changes the mappings of a process.
+pub(super) fn is_of_mappings(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Map(_) | Event::Unmap(_) | Event::Protect(..) | Event::Remap { .. } | Event::Break(_)
+    )
 }
 
 pub(super) fn map(cx: &mut Context<'_>, mapping: Mapping) -> Result<(), MachineError> {
@@ -209,7 +217,7 @@ fn move_pages(cx: &mut Context<'_>, range: VirtRange, target: VirtAddr) -> Resul
             leaf.frame = take_movable(cx, key)?.map_err(|full| cx.state.out_of_frames(full))?;
             cx.state.counts.changes.copied_pages += 1;
             cx.charge(KernelStep::Copy, 0);
-            let ps = cx.state.spec.kernel.zero_page_ps;
+            let ps = cx.state.spec.kernel.copy_ps(PageSize::Size4K);
             write_bytes(cx, KernelStep::Copy, (leaf.frame.addr(), PAGE_BYTES), ps);
         }
         cx.enter(key.page, leaf, level)?;

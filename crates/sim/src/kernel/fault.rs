@@ -2,7 +2,7 @@
 //!
 //! A fault goes down once: [`fault`] finds the mapping, [`map_page`] the frame, and [`Context::enter`] makes the entry.
 
-use pagewalk_trace::{Mapping, PageFrame};
+use pagewalk_trace::{Backing, Mapping, PageFrame};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::PageKey;
 use pagewalk_vm::space::{FaultError, FaultPlan, Vma};
@@ -183,9 +183,19 @@ fn enter_new(
     }
     cx.state.counts.faults.minor[level] += 1;
     cx.note_resident();
-    cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
-    let ps = cx.state.spec.kernel.zero_ps(size);
-    write_bytes(cx, KernelStep::Zero, (frame.addr(), size.bytes()), ps);
+    let kernel = &cx.state.spec.kernel;
+    let is_of_file = plan.vma.backing == Backing::File;
+    let is_copied = is_of_file && write && !plan.vma.shared;
+    if let (true, false, Some(ps)) = (is_of_file, is_copied, kernel.file_fault_ps) {
+        cx.charge(KernelStep::FirstTouch, ps);
+        return Ok(());
+    }
+    let (step, ps) = match is_copied {
+        true => (KernelStep::Copy, kernel.copy_ps(size)),
+        false => (KernelStep::Zero, kernel.zero_ps(size)),
+    };
+    cx.charge(KernelStep::FirstTouch, kernel.minor_fault_ps);
+    write_bytes(cx, step, (frame.addr(), size.bytes()), ps);
     Ok(())
 }
 

@@ -178,6 +178,11 @@ impl<T: PageTable> Kernel<T> {
             _ => {}
         }
         let cx = &mut self.context(processor);
+        let change_ps = cx.state.spec.kernel.change_mapping_ps;
+        // A step without time would still end what overlaps with it.
+        if change_ps > 0 && change::is_of_mappings(event) {
+            cx.work(KernelStep::Map, change_ps);
+        }
         match event {
             Event::Fork { child } => fork::fork(cx, *child),
             Event::Exec => change::exec(cx),

@@ -99,7 +99,7 @@ fn take_copy(cx: &mut Context<'_>, page: Vpn, size: PageSize, plan: &FaultPlan) 
     }
     cx.count_resident(size);
     cx.state.counts.changes.copies_on_write += 1;
-    let ps = cx.state.spec.kernel.zero_ps(size);
+    let ps = cx.state.spec.kernel.copy_ps(size);
     write_bytes(cx, KernelStep::Copy, (frame.addr(), size.bytes()), ps);
     cx.shoot_down(&[page]);
     Ok(())
@@ -135,7 +135,9 @@ pub(super) fn map_cached(
     }
     cx.state.counts.faults.minor[cx.state.shape().rank(size)] += 1;
     cx.state.counts.faults.page_cache += 1;
-    cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
+    let kernel = &cx.state.spec.kernel;
+    let ps = kernel.file_fault_ps.unwrap_or(kernel.minor_fault_ps);
+    cx.charge(KernelStep::FirstTouch, ps);
     Ok(true)
 }
 

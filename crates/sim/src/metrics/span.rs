@@ -35,6 +35,8 @@ pub enum KernelStep {
     Copy,
     /// A TLB shootdown after a change of the address space.
     Shootdown,
+    /// Changing the mappings of an address space, but for its pages.
+    Map,
     /// Taking pages out of an address space: their entries and frames.
     Unmap,
     /// Work on page tables beside entering pages.
@@ -53,7 +55,7 @@ pub enum KernelStep {
 
 impl KernelStep {
     /// All steps, in their order.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::FirstTouch,
         Self::Signal,
         Self::Zero,
@@ -70,6 +72,7 @@ impl KernelStep {
         Self::Detect,
         Self::Copy,
         Self::Shootdown,
+        Self::Map,
         Self::Unmap,
         Self::Table,
         Self::Lock,
@@ -98,6 +101,7 @@ impl KernelStep {
             Self::Detect => "detect",
             Self::Copy => "copy",
             Self::Shootdown => "shootdown",
+            Self::Map => "map",
             Self::Unmap => "unmap",
             Self::Table => "table",
             Self::Lock => "lock",

@@ -73,6 +73,7 @@ section! {
         vector_load_units: u32 = "vector-load-units" integer(1, 8) or "2", "of these, loads to vector and floating-point registers";
         store_units: u32 = "store-units" integer(1, 8) or "2", "stores per cycle";
         vector_store_units: u32 = "vector-store-units" integer(1, 8) or "1", "of these, stores of vector and floating-point registers";
+        line_fill: u32 = "line-fill" integer(0, 64) or "0", "cycles in which the first cache takes a line; 0 for any number of lines at once";
         drain: u32 = "drain" integer(1, 8) or "2", "stores to one line that leave the store buffer in a cycle, one behind the other";
         integer_units: u32 = "integer-units" integer(1, 8) or "4", "operations on general registers per cycle";
         shift_units: u32 = "shift-units" integer(1, 8) or "2", "of these, shifts, bit tests, and moves that depend on the flags";

@@ -99,11 +99,14 @@ section! {
         minor_fault_ps: u64 = "minor-fault" time(STEP_PS) or "\"500 ns\"", "a minor fault without zeroing its frame";
         zero_page_ps: u64 = "zero-page" time(STEP_PS) or "\"100 ns\"", "zeroing 4 KiB";
         zero_huge_page_ps: u64 = "zero-huge-page" time(STEP_PS) or "\"100 us\"", "zeroing 2 MiB; 1 GiB is 512 of them";
+        copy_page_ps: u64 = "copy-page" time(STEP_PS) or "\"0 ns\"", "reading 4 KiB for a copy in another page, which takes zero-page besides";
+        file_fault_ps: Option<u64> = "file-fault" maybe_time(STEP_PS), "a fault for a page of a file that is not copied; without it, minor-fault and zero-page";
         fault_around_bytes: u64 = "fault-around" bytes(4_096, 2 << 20) or "\"4KiB\"", "what a load's fault for a page of a file enters around it, an aligned power of two: Linux has 64KiB";
         first_stores_fault: bool = "first-stores" word(&FIRST_STORES) or "\"free\"", "what the first store to a page of private memory takes, if a load came before it";
         writes_are_cached: bool = "writes" word(&WRITES) or "\"unseen\"", "what caches hear of zeroing and copying pages, and of what system calls write, which then takes zero-page for each 4 KiB";
         unmap_page_ps: u64 = "unmap-page" time(STEP_PS) or "\"0 ns\"", "taking a page of less than 2 MiB out of an address space, by munmap or at the end of a process";
         unmap_huge_page_ps: u64 = "unmap-huge-page" time(STEP_PS) or "\"0 ns\"", "the same of a page of 2 MiB; 1 GiB is 512 of them";
+        change_mapping_ps: u64 = "change-mapping" time(STEP_PS) or "\"0 ns\"", "a call that maps, unmaps, moves or protects an area or moves the break, beside its system call, pages and shootdowns";
         shootdown_ps: u64 = "shootdown" time(STEP_PS) or "\"2 us\"", "a TLB shootdown on unmap, protect or remap of resident pages";
         system_call_ps: u64 = "system-call" time(STEP_PS) or "\"100 ns\"", "an instruction that the kernel or microcode executes (with `core.dataflow`, where the source says which blocks are executed)";
         allocation: AllocationSpec = "allocation" word(&ALLOCATIONS) or "\"zeroing\"",
@@ -127,7 +130,12 @@ pub(super) fn check_fault_around(table: &Table, resolver: &mut Resolver<'_>) -> 
 }
 
 impl KernelSpec {
-    /// Returns the time to zero a page, or to copy one.
+    /// Returns the time to copy a page.
+    pub(crate) fn copy_ps(&self, size: PageSize) -> u64 {
+        self.zero_ps(size) + size.base_pages() * self.copy_page_ps
+    }
+
+    /// Returns the time to zero a page.
     pub(crate) fn zero_ps(&self, size: PageSize) -> u64 {
         match size < PageSize::Size2M {
             true => size.base_pages() * self.zero_page_ps,

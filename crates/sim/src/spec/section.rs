@@ -128,6 +128,9 @@ macro_rules! row {
     ($key:literal maybe_bytes($min:expr, $max:expr) [] $meaning:literal) => {
         $crate::spec::section::row!(@ $key Value($crate::spec::key::Kind::Bytes { min: $min, max: $max }), Optional, $meaning)
     };
+    ($key:literal maybe_time($max_ps:expr) [] $meaning:literal) => {
+        $crate::spec::section::row!(@ $key Value($crate::spec::key::Kind::Time { max_ps: $max_ps }), Optional, $meaning)
+    };
     ($key:literal $kind:ident($($limit:tt)*) [] $meaning:literal) => {
         $crate::spec::section::row!(@ $key Value($crate::spec::section::kind!($kind($($limit)*))), Required, $meaning)
     };
@@ -188,6 +191,9 @@ macro_rules! kind {
 macro_rules! read {
     (maybe_bytes($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
         Some($table.bytes($key))
+    };
+    (maybe_time($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
+        Some($resolver.time($table, $key))
     };
     (time($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
         $resolver.time($table, $key)

@@ -3,6 +3,7 @@
 use pagewalk_vm::addr::PhysAddr;
 
 use super::arrivals::Arrivals;
+use super::bandwidth::Bandwidth;
 use super::cache::{LINE_SHIFT, MemoryHierarchy};
 use super::pool::Pool;
 use super::prefetch::{Heard, Prefetchers, Wanted};
@@ -29,9 +30,18 @@ pub(super) struct Followed {
 #[derive(Clone, Debug)]
 struct Core {
     arrivals: Arrivals,
+    /// The first cache, as it takes lines; none if it takes any number at once.
+    filling: Option<Bandwidth>,
     /// By level, nearest first.
     prefetchers: Vec<Option<Prefetchers>>,
     under_way: Pool,
+}
+
+impl Core {
+    /// Returns when the first cache takes a line that is there at a time.
+    fn fill(&mut self, at_ps: u64) -> u64 {
+        self.filling.as_mut().map_or(at_ps, |filling| filling.take(at_ps))
+    }
 }
 
 /// An access of an executed instruction that was found at a level, after so long.
@@ -56,8 +66,10 @@ impl Followed {
     /// Creates the prefetchers of a machine's cores, which have heard of nothing.
     pub(super) fn new(spec: &MachineSpec) -> Self {
         let caches = &spec.hierarchy.caches;
+        let fill_cycles = spec.core.dataflow.as_ref().map_or(0, |own| u64::from(own.line_fill));
         let core = || Core {
             arrivals: Arrivals::new(),
+            filling: (fill_cycles > 0).then(|| Bandwidth::new(fill_cycles * spec.core.cycle_ps)),
             prefetchers: caches.iter().map(Prefetchers::new).collect(),
             under_way: Pool::new(UNDER_WAY),
         };
@@ -107,7 +119,8 @@ impl MemoryHierarchy {
         let mut latency_ps = found.latency_ps;
         let Some(followed) = &mut self.followed else { return (latency_ps, queued_ps) };
         let arrivals = &mut followed.cores[core].arrivals;
-        let is_under_way = arrivals.of(line).filter(|_| found.level < levels);
+        let is_under_way =
+            arrivals.of(line).filter(|arrives_ps| found.level < levels && *arrives_ps > found.at_ps);
         if let Some(arrives_ps) = is_under_way {
             latency_ps = latency_ps.max(arrives_ps.saturating_sub(found.at_ps));
         }
@@ -123,7 +136,10 @@ impl MemoryHierarchy {
             && is_under_way.is_none()
             && let Some(followed) = &mut self.followed
         {
-            followed.cores[core].arrivals.note(line, found.at_ps + latency_ps);
+            let own = &mut followed.cores[core];
+            let arrives_ps = own.fill(found.at_ps + latency_ps);
+            own.arrivals.note(line, arrives_ps);
+            latency_ps = arrives_ps - found.at_ps;
         }
         (latency_ps, queued_ps.min(latency_ps))
     }
@@ -175,7 +191,9 @@ impl MemoryHierarchy {
         let Followed { cores, prefetched, memory_prefetch_reads, .. } = &mut **followed;
         *memory_prefetch_reads += u64::from(from == levels);
         cores[core].under_way.take(asked_ps, |start_ps| start_ps + latency_ps);
-        cores[core].arrivals.note(line, asked_ps + latency_ps);
+        let arrives_ps = asked_ps + latency_ps;
+        let arrives_ps = if into == 0 { cores[core].fill(arrives_ps) } else { arrives_ps };
+        cores[core].arrivals.note(line, arrives_ps);
         if let Some(prefetched) = prefetched {
             prefetched[into] += 1;
         }

@@ -47,6 +47,7 @@ mod decoded;
 mod foresight;
 mod forwarding;
 mod order;
+mod owned;
 mod pipeline;
 mod plain;
 mod plan;
@@ -117,6 +118,8 @@ pub(super) struct Reference {
     pub(super) write: bool,
     /// The place where it was found: 0 for the nearest cache, the number of caches for memory.
     pub(super) level: usize,
+    /// The time from there, from the moment at which it was asked for.
+    pub(super) latency_ps: u64,
     /// When the address was translated.
     pub(super) translated_ps: u64,
     /// When the data of a load is there, and how long of this memory handed over other lines.
@@ -129,7 +132,8 @@ impl Dataflow {
     pub(super) fn new(machine: &MachineSpec, spec: &DataflowSpec, memory: &MemoryHierarchy) -> Self {
         let core = &machine.core;
         let fetch = machine.translation.fetch.as_ref();
-        let design = Design::new(core, spec, fetch, memory.nearest_latency_ps());
+        let design =
+            Design::new(core, spec, fetch, memory.nearest_latency_ps(), machine.hierarchy.caches.first());
         Self {
             fetches: fetch.is_some(),
             queues: memory.queues(),

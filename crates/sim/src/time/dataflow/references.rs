@@ -4,6 +4,7 @@ use super::Reference;
 use super::charges::Waited;
 use super::foresight::Formed;
 use super::forwarding::Found;
+use super::owned::Missed;
 use super::pipeline::Pipeline;
 use super::plan::Making;
 use super::state::{Current, Design, LEVELS, Place};
@@ -37,7 +38,7 @@ impl Pipeline {
             self.speculation.load(reference.done_ps.div_ceil(cycle_ps));
         }
         if reference.write {
-            self.complete_store(reference.addr, translation, waited);
+            self.complete_store(reference, translation, waited);
         } else {
             let queue = cycles(reference.queued_ps);
             self.complete_load(reference, translation, waited, queue);
@@ -49,7 +50,9 @@ impl Pipeline {
         }
     }
 
-    fn complete_store(&mut self, addr: u64, translation: u64, waited: u64) {
+    fn complete_store(&mut self, reference: &Reference, translation: u64, waited: u64) {
+        let &Reference { addr, level, latency_ps, .. } = reference;
+        let nearest = self.design.nearest;
         let Place { issued, tlb, .. } = self.place;
         let data = self.current.computed.unwrap_or(issued);
         self.execution.forwarding.store(
@@ -57,10 +60,16 @@ impl Pipeline {
             data,
             self.execution.formed(self.place.making),
         );
-        let Current { stored, owned, line, waited: own, .. } = &mut self.current;
+        let Current { stored, owned, line, missed, waited: own, .. } = &mut self.current;
         *line = addr >> LINE_SHIFT;
         *stored = data.max(issued + translation + 1).max(*stored);
         *owned = (issued + waited).max(*owned);
+        if level > 0 {
+            // Nothing waits for what a load takes to get its data from the nearest cache.
+            let there = owned.saturating_sub(nearest).max(issued + translation);
+            let latency = latency_ps.div_ceil(self.design.cycle_ps).saturating_sub(nearest);
+            *missed = Some(Missed { line: *line, asked: issued + translation, there, latency });
+        }
         if translation > own.walk {
             (own.walk, own.tlb) = (translation, tlb.min(translation));
         }

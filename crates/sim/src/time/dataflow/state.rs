@@ -4,13 +4,14 @@ use super::charges::{Stopped, Waited, share};
 use super::foresight::{Foresight, Formed};
 use super::forwarding::{Bytes, Forwarding};
 use super::order::{InOrder, Ring};
+use super::owned::{Missed, Owned};
 use super::plan::{Making, Operation, Plan, Planned};
 use super::ready::Ready;
 use super::scheduler::Schedulers;
 use super::taken::Taken;
 use super::targets::Targets;
 use super::units::{Unit, Units};
-use crate::spec::settings::{CoreSpec, DataflowSpec, DecodedSpec, FetchSpec};
+use crate::spec::settings::{CacheSpec, CoreSpec, DataflowSpec, DecodedSpec, FetchSpec};
 
 /// The widths, sizes and latencies of a pipeline.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub(super) struct Design {
     pub(super) ahead: usize,
     /// The cache of decoded instructions, if it is known.
     pub(super) decoded: Option<DecodedSpec>,
+    /// The nearest cache, if there is one.
+    pub(super) first: Option<CacheSpec>,
 }
 
 impl Design {
@@ -34,9 +37,11 @@ impl Design {
         spec: &DataflowSpec,
         fetch: Option<&FetchSpec>,
         nearest_ps: u64,
+        first: Option<&CacheSpec>,
     ) -> Self {
         Self {
             spec: spec.clone(),
+            first: first.cloned(),
             width: core.width.into(),
             window: core.window as usize,
             cycle_ps: core.cycle_ps,
@@ -97,6 +102,8 @@ pub(super) struct Current {
     /// When the last line that it stores to is there, and its address.
     pub(super) owned: u64,
     pub(super) line: u64,
+    /// The same if the nearest cache does not have it.
+    pub(super) missed: Option<Missed>,
 }
 
 /// The front end: what is dispatched when.
@@ -146,6 +153,7 @@ pub(super) struct Back {
     /// The line of the store that left the store buffer last.
     drained: u64,
     pub(super) stores: Ring,
+    pub(super) owned: Owned,
 }
 
 /// Where the program is.
@@ -352,6 +360,7 @@ impl Back {
             drain: InOrder::new(design.spec.drain.into()),
             drained: NO_LINE,
             stores: Ring::new(design.spec.store_buffer as usize),
+            owned: Owned::new(design.first.as_ref(), design.spec.store_buffer),
         }
     }
 }

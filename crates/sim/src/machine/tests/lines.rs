@@ -1,0 +1,41 @@
+//! What it takes to bring lines into the first cache, in closed forms: the cache takes a line in so many cycles, and lines of one set drive each
+//! other out.
+
+use super::dataflow::{LINE, LOADS, assert_near, cycles_of_loop, zen3};
+use super::*;
+
+/// mov %rax, (%rdi); dec %rcx; jne: no store waits for another.
+const STORES: &[u8] = &[0x48, 0x89, 0x07, 0x48, 0xff, 0xc9, 0x75, 0xf8];
+/// Bytes from a line to the next one of its set in the first cache of Zen 3: 64 sets of eight ways.
+const SET: u64 = 4096;
+
+#[test]
+fn the_first_cache_takes_a_line_in_so_many_cycles() {
+    const LINES: u64 = 1_024;
+    for (fill, expected) in [(2, 2.0), (3, 3.0), (5, 5.0)] {
+        let spec =
+            changed(zen3(), |spec| spec.core.dataflow.as_mut().expect("a dataflow core").line_fill = fill);
+        let loads = |round: u64| vec![Access::load(VirtAddr(BASE + round % LINES * LINE), 8)];
+        let stores = |round: u64| vec![Access::store(VirtAddr(BASE + round % LINES * LINE), 8)];
+        let bytes = LINES * LINE;
+        assert_near(cycles_of_loop(&spec, bytes, LOADS, loads), expected, "loads that the second cache has");
+        assert_near(cycles_of_loop(&spec, bytes, STORES, stores), expected, "stores to lines that it has");
+        let few = |round: u64| vec![Access::load(VirtAddr(BASE + round % 256 * LINE), 8)];
+        assert_near(cycles_of_loop(&spec, bytes, LOADS, few), 1.0, "loads that hit");
+    }
+}
+
+/// Twenty stores 4 KiB apart: the interpreter of HotSpot 17 makes them in front of each call, to find the end of the stack.
+#[test]
+fn stores_to_more_lines_of_a_set_than_it_has_wait_for_each_of_them() {
+    let spec = zen3();
+    let cycles = |lines: u64, apart: u64| {
+        let store = |round: u64| vec![Access::store(VirtAddr(BASE + round % lines * apart), 8)];
+        cycles_of_loop(&spec, lines * apart, STORES, store)
+    };
+    let [first, second] = [0, 1].map(|level| spec.hierarchy.caches[level].latency_ps / spec.core.cycle_ps);
+    assert_near(cycles(8, SET), 1.0, "as many lines as the set has");
+    assert_near(cycles(20, SET), (second - first) as f64, "more lines than the set has");
+    assert_near(cycles(9, SET), (second - first) as f64, "one more");
+    assert_near(cycles(20, SET + LINE), 1.0, "as many in sets of their own");
+}

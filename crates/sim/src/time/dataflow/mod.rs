@@ -24,7 +24,7 @@
 //! unit; a conditional jump that fuses with the comparison before it takes none. The front end takes
 //! the instructions of a block from a cycle on, a taken branch ends the cycle, and a queue stands between it and dispatch. A store is done when
 //! its address is translated and its data is there; it leaves the store buffer in order, when its line is in the first cache, which the core
-//! asks for as soon as it has the address: one a cycle, or some to the same line.
+//! asks for as soon as it has the address, and again if others of its set have driven it out: one a cycle, or some to the same line.
 //!
 //! The time by which retirement advances is charged to the instruction that retires: to walks and memory, if a load made it late, in
 //! proportion to what the load waited for either; to memory, if the store buffer was full; to branches, if it could not be dispatched

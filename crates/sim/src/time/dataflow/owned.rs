@@ -3,12 +3,10 @@
 use std::collections::VecDeque;
 
 use crate::spec::settings::CacheSpec;
+use crate::time::cache::LINE_SHIFT;
 
-/// log2 of the bytes of a line.
-const LINE_SHIFT: u32 = 6;
-
-/// Stores behind one that waits for its line whose lines the core asks for as well. Of 20 stores to a set, with as many to another set in front of them,
-/// eight have their lines on Zen 4, and twelve wait.
+/// The core asks for the lines of so many stores at a time. Chosen by Zen 4: of 20 stores to a set, with 20 to another set in front of them, eight
+/// have their lines, and twelve wait.
 const AHEAD: usize = 16;
 
 /// The stores in the store buffer of a core whose lines its first cache did not have.
@@ -17,49 +15,46 @@ pub(super) struct Owned {
     /// The number of sets of the cache, and its ways.
     sets: u64,
     ways: usize,
-    /// The stores that the buffer holds.
-    most: usize,
-    /// The sets of their lines, and when they left the buffer, the last one at the end.
+    /// Of the last [`AHEAD`] of them, the sets of their lines, and when they left the buffer, the last one at the end.
     missed: VecDeque<(u64, u64)>,
 }
 
 /// A store whose line the first cache does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missed {
-    pub(super) line: u64,
-    /// When the core asked for the line, and when it is there.
+    /// When the core asked for the line.
     pub(super) asked: u64,
-    pub(super) there: u64,
     /// The cycles that it takes where no other line is asked for.
     pub(super) latency: u64,
 }
 
 impl Owned {
-    /// Creates the book of an empty buffer for so many stores; a core without caches asks for no line.
-    pub(super) fn new(first: Option<&CacheSpec>, stores: u32) -> Self {
+    /// Creates the book of an empty buffer in front of the first cache; a core without caches asks for no line.
+    pub(super) fn new(first: Option<&CacheSpec>) -> Self {
         let of =
             |first: &CacheSpec| ((first.bytes >> LINE_SHIFT) / u64::from(first.ways), first.ways as usize);
         let (sets, ways) = first.map_or((1, usize::MAX), of);
-        Self { sets, ways, most: stores as usize, missed: VecDeque::with_capacity(stores as usize) }
+        Self { sets, ways, missed: VecDeque::with_capacity(AHEAD) }
     }
 
-    /// Returns when a store has its line, the one before which left the buffer at `turn`. If the stores in front of it that were still in the buffer when it
-    /// asked had asked for as many lines of the set as the set has, the lines have driven each other out, and each is asked for again in its turn.
+    /// Returns when a store has its line, which would be there at `there`; the store before left the buffer at `turn`. If the stores in front of it
+    /// that had not left when it asked had asked for as many lines of the set as the set has, the lines have driven each other out, and each is
+    /// asked for again in its turn.
     #[inline(never)]
-    pub(super) fn there(&self, missed: Missed, turn: u64) -> u64 {
-        let Missed { line, asked, there, latency } = missed;
+    pub(super) fn there(&self, missed: Missed, line: u64, there: u64, turn: u64) -> u64 {
+        let Missed { asked, latency } = missed;
         let set = line % self.sets;
-        let waiting = self.missed.iter().rev().take(AHEAD).take_while(|(_, left)| *left > asked);
+        let waiting = self.missed.iter().rev().take_while(|(_, left)| *left > asked);
         let beside = waiting.filter(|(other, _)| *other == set).count();
         if beside < self.ways { there } else { there.max(turn + latency) }
     }
 
-    /// Notes that the store left at a time.
-    pub(super) fn left(&mut self, missed: Missed, at: u64) {
-        if self.missed.len() == self.most {
+    /// Notes that a store whose line was missing left at a time.
+    pub(super) fn left(&mut self, line: u64, at: u64) {
+        if self.missed.len() == AHEAD {
             self.missed.pop_front();
         }
-        self.missed.push_back((missed.line % self.sets, at));
+        self.missed.push_back((line % self.sets, at));
     }
 }
 
@@ -73,16 +68,16 @@ mod tests {
     fn cycles(lines: u64, apart: u64) -> u64 {
         const ROUNDS: u64 = 100;
         let machine = spec::load("zen3").expect("a built-in machine");
-        let mut owned = Owned::new(machine.hierarchy.caches.first(), 64);
+        let mut owned = Owned::new(machine.hierarchy.caches.first());
         let mut left: Vec<u64> = Vec::new();
         for store in 0..ROUNDS * lines {
             // The buffer holds 64.
             let asked = left.len().checked_sub(64).map_or(0, |before| left[before]);
-            let missed =
-                Missed { line: (store % lines * apart) >> LINE_SHIFT, asked, there: asked + 10, latency: 10 };
+            let line = (store % lines * apart) >> LINE_SHIFT;
             let turn = left.last().copied().unwrap_or(0);
-            let at = owned.there(missed, turn).max(turn + 1);
-            owned.left(missed, at);
+            let missed = Missed { asked, latency: 10 };
+            let at = owned.there(missed, line, asked + 10, turn).max(turn + 1);
+            owned.left(line, at);
             left.push(at);
         }
         // Of the second half: the first lines of all drive out none.

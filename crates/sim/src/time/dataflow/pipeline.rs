@@ -221,18 +221,19 @@ impl Pipeline {
             None => self.dispatch_without_access(operation),
         };
         let computed = self.compute(plan, operation, dispatched);
-        let Current { issued, stored, line, missed, .. } = self.current;
+        let Current { issued, stored, mut owned, line, missed, .. } = self.current;
         if operation.work.unit.is_none() && issued > 0 {
             let begins = if stored > 0 { issued.max(computed) } else { issued };
             self.execution.schedulers.take(operation.work.waits, dispatched, begins);
         }
         let done = computed.max(stored);
         if stored > 0 {
-            let owned = missed
-                .map_or(self.current.owned, |missed| self.back.owned.there(missed, self.back.drain.cycle()));
-            let drained = self.back.leave(line, self.back.retire.cycle().max(done).max(owned));
             if let Some(missed) = missed {
-                self.back.owned.left(missed, drained);
+                owned = self.back.owned.there(missed, line, owned, self.back.drain.cycle());
+            }
+            let drained = self.back.leave(line, self.back.retire.cycle().max(done).max(owned));
+            if missed.is_some() {
+                self.back.owned.left(line, drained);
             }
             self.back.stores.push(drained);
             self.execution.forwarding.leave(drained);

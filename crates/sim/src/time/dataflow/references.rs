@@ -9,11 +9,10 @@ use super::pipeline::Pipeline;
 use super::plan::Making;
 use super::state::{Current, Design, LEVELS, Place};
 use crate::spec::settings::LatenciesSpec;
+use crate::time::cache::LINE_SHIFT;
 
 /// The cycles from the time at which a store leaves the store buffer that a load takes which wants more bytes than it has.
 const FORWARDED_BY_CACHE: u64 = 17;
-/// log2 of the bytes of a line.
-const LINE_SHIFT: u32 = 6;
 
 impl Pipeline {
     /// Completes the access that was issued last.
@@ -66,9 +65,8 @@ impl Pipeline {
         *owned = (issued + waited).max(*owned);
         if level > 0 {
             // Nothing waits for what a load takes to get its data from the nearest cache.
-            let there = owned.saturating_sub(nearest).max(issued + translation);
             let latency = latency_ps.div_ceil(self.design.cycle_ps).saturating_sub(nearest);
-            *missed = Some(Missed { line: *line, asked: issued + translation, there, latency });
+            *missed = Some(Missed { asked: issued + translation, latency });
         }
         if translation > own.walk {
             (own.walk, own.tlb) = (translation, tlb.min(translation));

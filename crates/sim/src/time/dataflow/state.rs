@@ -102,7 +102,7 @@ pub(super) struct Current {
     /// When the last line that it stores to is there, and its address.
     pub(super) owned: u64,
     pub(super) line: u64,
-    /// The same if the nearest cache does not have it.
+    /// What is known of that line if the nearest cache does not have it.
     pub(super) missed: Option<Missed>,
 }
 
@@ -360,7 +360,7 @@ impl Back {
             drain: InOrder::new(design.spec.drain.into()),
             drained: NO_LINE,
             stores: Ring::new(design.spec.store_buffer as usize),
-            owned: Owned::new(design.first.as_ref(), design.spec.store_buffer),
+            owned: Owned::new(design.first.as_ref()),
         }
     }
 }

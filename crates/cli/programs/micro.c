@@ -105,6 +105,9 @@ int main(int argc, char **argv)
       LOOP(count, "jmp 1f\n\t.p2align 5\n1:\n\t", : "+r"(x) : : );
    else if (!strcmp(what, "call"))
       LOOP(count, "call nothing\n\t", : "+r"(x) : : "memory");
+   else if (!strcmp(what, "library"))
+      /* Of the C library, whose code lies far away. */
+      LOOP(count, "call *%1\n\t", : "+D"(x) : "b"(labs) : "rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory");
    else if (!strcmp(what, "jumps"))
       for (uint64_t left = count / 2000; left; left--)
          jumps();

@@ -89,6 +89,7 @@ pub(super) const PROGRAMS: &[Entry] = &[
     micro("micro-jump",     &["jump", "30000"],      &["jump", "0"]),
     micro("micro-jumps",    &["jumps", "20000"],     &["jumps", "0"]),
     micro("micro-call",     &["call", "10000"],      &["call", "0"]),
+    micro("micro-library",  &["library", "10000"],   &["library", "0"]),
     micro("micro-random",   &["random", "10000"],    &["random", "0"]),
     micro("micro-indirect", &["indirect", "5000"],   &["indirect", "0"]),
     micro("micro-l1",       &["l1", "20000"],        &["l1", "0"]),

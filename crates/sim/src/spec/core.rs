@@ -171,6 +171,10 @@ section! {
         pairs: Pairs = "pairs" word(&PAIRS) or "\"any\"", "the branches of a line that share an entry, at both levels";
         unknown: u32 = "unknown" integer(0, 1_000) or "14",
             "cycles in which nothing is fetched behind a jump, a call or a return that it does not know; other branches that are taken are mispredicted then";
+        elsewhere: u32 = "elsewhere" integer(0, 1_000) or "1",
+            "cycles in which nothing is fetched behind an indirect branch that does not go where it went last, or goes out of reach";
+        reach: u32 = "reach" integer(12, 64) or "64",
+            "bits: an indirect branch is out of reach of a target whose address differs in a bit above so many";
         far: Option<FarTargetsSpec> = "far" part(FarTargetsSpec), "a second level";
     }
 }

@@ -39,3 +39,23 @@ fn stores_to_more_lines_of_a_set_than_it_has_wait_for_each_of_them() {
     assert_near(cycles(9, SET), (second - first) as f64, "one more");
     assert_near(cycles(20, SET + LINE), 1.0, "as many in sets of their own");
 }
+
+/// The first cache takes a line in two cycles, so the lines of a burst of stores wait for each other; asked for again, one by one, they do not.
+#[test]
+fn a_line_that_is_asked_for_again_does_not_wait_for_the_lines_before() {
+    const ROUND: u64 = 128;
+    const BURST: u64 = 20;
+    let spec = changed(zen3(), |spec| spec.core.dataflow.as_mut().expect("a dataflow core").line_fill = 2);
+    let store = |round: u64| {
+        let at = match round % ROUND {
+            burst if burst < BURST => burst * SET,
+            other => (1 + other % 32) * LINE,
+        };
+        vec![Access::store(VirtAddr(BASE + at), 8)]
+    };
+    let [first, second] = [0, 1].map(|level| &spec.hierarchy.caches[level]);
+    let latency = (second.latency_ps - first.latency_ps) / spec.core.cycle_ps;
+    let again = BURST - u64::from(first.ways);
+    let expected = (ROUND - again + again * latency) as f64 / ROUND as f64;
+    assert_near(cycles_of_loop(&spec, BURST * SET, STORES, store), expected, "a burst in each round");
+}

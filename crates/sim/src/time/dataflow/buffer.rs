@@ -136,7 +136,7 @@ mod tests {
 
     fn spec(pairs: Pairs) -> TargetsSpec {
         let far = Some(FarTargetsSpec { entries: 256, ways: 4, latency: 2 });
-        TargetsSpec { entries: 64, ways: 4, pairs, unknown: 14, far }
+        TargetsSpec { entries: 64, ways: 4, pairs, unknown: 14, elsewhere: 0, reach: 64, far }
     }
 
     /// The cycles of so many branches, so many bytes apart, that one of the levels knows, and of those that none knows.

@@ -118,8 +118,8 @@ pub(super) struct Reference {
     pub(super) write: bool,
     /// The place where it was found: 0 for the nearest cache, the number of caches for memory.
     pub(super) level: usize,
-    /// The time from there, from the moment at which it was asked for.
-    pub(super) latency_ps: u64,
+    /// The time from there of an access that nothing else is in the way of.
+    pub(super) alone_ps: u64,
     /// When the address was translated.
     pub(super) translated_ps: u64,
     /// When the data of a load is there, and how long of this memory handed over other lines.

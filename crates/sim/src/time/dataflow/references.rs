@@ -50,7 +50,7 @@ impl Pipeline {
     }
 
     fn complete_store(&mut self, reference: &Reference, translation: u64, waited: u64) {
-        let &Reference { addr, level, latency_ps, .. } = reference;
+        let &Reference { addr, level, alone_ps, .. } = reference;
         let nearest = self.design.nearest;
         let Place { issued, tlb, .. } = self.place;
         let data = self.current.computed.unwrap_or(issued);
@@ -65,7 +65,7 @@ impl Pipeline {
         *owned = (issued + waited).max(*owned);
         if level > 0 {
             // Nothing waits for what a load takes to get its data from the nearest cache.
-            let latency = latency_ps.div_ceil(self.design.cycle_ps).saturating_sub(nearest);
+            let latency = alone_ps.div_ceil(self.design.cycle_ps).saturating_sub(nearest);
             *missed = Some(Missed { asked: issued + translation, latency });
         }
         if translation > own.walk {

@@ -11,6 +11,9 @@ const RETURNS: usize = 32;
 /// Entries of the table of indirect targets, and of the one that also knows the way to the branch. Assumed.
 const INDIRECT: usize = 1 << 11;
 
+/// Valgrind loads a program itself below this address, and libraries and all else above it. Where Linux loads them, they are 2^46 bytes apart.
+const IMAGE_END: u64 = 64 << 20;
+
 /// What a branch costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Fetched {
@@ -46,6 +49,35 @@ impl Last {
     }
 }
 
+/// Where an indirect branch goes whose target does not stand in its entry of the branch target buffer, so that the tables of indirect targets have to
+/// give it.
+#[derive(Clone, Copy, Debug)]
+struct Elsewhere {
+    /// Cycles in which nothing is fetched behind it.
+    bubble: u64,
+    /// An entry has so many bits of a target, and those above are the branch's own.
+    reach: u32,
+}
+
+impl Elsewhere {
+    fn new(spec: Option<&TargetsSpec>) -> Self {
+        spec.map_or(Self { bubble: 0, reach: u64::BITS }, |spec| Self {
+            bubble: spec.elsewhere.into(),
+            reach: spec.reach,
+        })
+    }
+
+    /// Returns the cycles behind a branch that went to one target the last time, and now goes to another, or to the same.
+    fn bubble(self, branch: u64, last: u64, target: u64) -> u64 {
+        if last == target && self.reaches(branch, target) { 0 } else { self.bubble }
+    }
+
+    fn reaches(self, branch: u64, target: u64) -> bool {
+        let Some(differ) = (branch ^ target).checked_shr(self.reach) else { return true };
+        differ == 0 && (branch < IMAGE_END) == (target < IMAGE_END)
+    }
+}
+
 /// The front end's knowledge of where control goes.
 #[derive(Clone, Debug)]
 pub(super) struct Targets {
@@ -55,6 +87,7 @@ pub(super) struct Targets {
     /// By address, and by address and the targets before it: a branch and its target.
     indirect: [Box<[(u64, u64)]>; 2],
     path: u64,
+    elsewhere: Elsewhere,
     /// None if all branches are known.
     buffer: Option<Buffer>,
 }
@@ -68,6 +101,7 @@ impl Targets {
             top: 0,
             indirect: [table(), table()],
             path: 0,
+            elsewhere: Elsewhere::new(spec),
             buffer: spec.map(Buffer::new),
         }
     }
@@ -81,21 +115,21 @@ impl Targets {
             Flow::Conditional { target } => next == target,
             _ => next != behind,
         };
-        let right = match flow {
-            Flow::Conditional { .. } => self.directions.branch(&last.branch, taken),
-            Flow::FallThrough | Flow::Jump { .. } | Flow::Repeat | Flow::Stop => true,
+        let (right, elsewhere) = match flow {
+            Flow::Conditional { .. } => (self.directions.branch(&last.branch, taken), 0),
+            Flow::FallThrough | Flow::Jump { .. } | Flow::Repeat | Flow::Stop => (true, 0),
             // A handler of a signal.
-            Flow::Next => !taken,
+            Flow::Next => (!taken, 0),
             Flow::Call { .. } => {
                 self.push(behind);
-                true
+                (true, 0)
             }
             Flow::IndirectCall => {
                 self.push(behind);
                 self.indirect(branch, next)
             }
             Flow::IndirectJump => self.indirect(branch, next),
-            Flow::Return => self.pop() == next,
+            Flow::Return => (self.pop() == next, 0),
         };
         if !taken || flow == Flow::Repeat {
             return Fetched { mispredicted: !right, bubble: 0, taken: false };
@@ -105,7 +139,7 @@ impl Targets {
             None => Known::Place { bubble: 0 },
         };
         let more = match flow {
-            Flow::Conditional { .. } | Flow::Jump { .. } => 0,
+            Flow::Conditional { .. } | Flow::Jump { .. } | Flow::IndirectJump => 0,
             _ => 1,
         };
         let (is_foreseen, bubble) = match (known, flow) {
@@ -116,7 +150,7 @@ impl Targets {
             }
             (Known::Nothing { bubble }, _) => (true, bubble),
         };
-        Fetched { mispredicted: !right || !is_foreseen, bubble: bubble + more, taken: true }
+        Fetched { mispredicted: !right || !is_foreseen, bubble: bubble + more + elsewhere, taken: true }
     }
 
     fn push(&mut self, address: u64) {
@@ -130,8 +164,9 @@ impl Targets {
         address
     }
 
-    /// Predicts and learns the target of an indirect branch; returns whether the prediction was right.
-    fn indirect(&mut self, branch: u64, target: u64) -> bool {
+    /// Predicts and learns the target of an indirect branch; returns whether the prediction was right, and for how many cycles nothing is fetched behind
+    /// it.
+    fn indirect(&mut self, branch: u64, target: u64) -> (bool, u64) {
         let hash = |value: u64| (value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53) as usize % INDIRECT;
         let (alone, on_path) = (hash(branch), hash(branch ^ self.path.rotate_left(20)));
         let [by_address, by_path] = &mut self.indirect;
@@ -139,10 +174,11 @@ impl Targets {
             (known, target) if known == branch => target,
             _ => by_address[alone].1,
         };
+        let bubble = self.elsewhere.bubble(branch, by_address[alone].1, target);
         by_address[alone] = (branch, target);
         by_path[on_path] = (branch, target);
         self.path = self.path << 7 ^ target >> 2;
-        predicted == target
+        (predicted == target, bubble)
     }
 }
 
@@ -152,7 +188,15 @@ mod tests {
     use crate::spec::settings::Pairs;
 
     fn targets() -> Targets {
-        Targets::new(Some(&TargetsSpec { entries: 64, ways: 4, pairs: Pairs::None, unknown: 14, far: None }))
+        Targets::new(Some(&TargetsSpec {
+            entries: 64,
+            ways: 4,
+            pairs: Pairs::None,
+            unknown: 14,
+            elsewhere: 3,
+            reach: 37,
+            far: None,
+        }))
     }
 
     #[test]
@@ -179,6 +223,29 @@ mod tests {
             wrong += u64::from(targets.follow(&jump, target).mispredicted);
         }
         assert!(wrong < 20, "{wrong}");
+    }
+
+    #[test]
+    fn an_indirect_branch_to_another_target_or_out_of_reach_costs_a_bubble() {
+        let mut targets = targets();
+        const IN_PROGRAM: u64 = 0x10_8000;
+        const ELSEWHERE: u64 = 0x7f00_0010_8000;
+        let mut last_bubble = |flow, branch, way: &[u64]| {
+            let last = Last::new(flow, branch, branch + 2);
+            let fetched: Vec<_> =
+                (0..300).map(|round| targets.follow(&last, way[round % way.len()])).collect();
+            assert!(!fetched[299].mispredicted);
+            fetched[299].bubble
+        };
+        for from in [IN_PROGRAM, ELSEWHERE] {
+            let [near, other] = [from + 0x1000, from + 0x2000];
+            assert_eq!(last_bubble(Flow::IndirectJump, from, &[near]), 0);
+            assert_eq!(last_bubble(Flow::IndirectJump, from, &[near, other]), 3);
+            assert_eq!(last_bubble(Flow::IndirectCall, from, &[near]), 1, "a call costs one itself");
+            assert_eq!(last_bubble(Flow::IndirectCall, from, &[from ^ 1 << 37]), 4);
+        }
+        assert_eq!(last_bubble(Flow::IndirectJump, ELSEWHERE, &[ELSEWHERE ^ 1 << 36]), 0);
+        assert_eq!(last_bubble(Flow::IndirectJump, IN_PROGRAM, &[0x484_0000]), 3, "a library under Valgrind");
     }
 
     #[test]

@@ -52,7 +52,8 @@ impl IntervalClock {
                 ready_ps = clock.registers.take(ready_ps, |start_ps| start_ps + latency_ps);
             }
             let (translated_ps, done_ps) = (clock.translated_ps, ready_ps + latency_ps);
-            Reference { addr: addr.0, write, level, latency_ps, translated_ps, done_ps, queued_ps }
+            let alone_ps = found.latency_ps.saturating_sub(queued_ps);
+            Reference { addr: addr.0, write, level, alone_ps, translated_ps, done_ps, queued_ps }
         });
     }
 }

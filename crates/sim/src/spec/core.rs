@@ -174,7 +174,7 @@ section! {
         elsewhere: u32 = "elsewhere" integer(0, 1_000) or "1",
             "cycles in which nothing is fetched behind an indirect branch that does not go where it went last, or goes out of reach";
         reach: u32 = "reach" integer(12, 64) or "64",
-            "bits: an indirect branch is out of reach of a target whose address differs in a bit above so many";
+            "bits: a target is in reach of an indirect branch if only so many low bits of their addresses differ; a program below 64 MiB and what lies above are out of reach of each other";
         far: Option<FarTargetsSpec> = "far" part(FarTargetsSpec), "a second level";
     }
 }

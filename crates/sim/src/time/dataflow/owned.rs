@@ -12,7 +12,7 @@ const AHEAD: usize = 16;
 /// The stores in the store buffer of a core whose lines its first cache did not have.
 #[derive(Clone, Debug)]
 pub(super) struct Owned {
-    /// The number of sets of the cache, and its ways.
+    /// The number of sets of the cache, and its ways. A line's set is its number modulo that of the sets: first caches find it without folding.
     sets: u64,
     ways: usize,
     /// Of the last [`AHEAD`] of them, the sets of their lines, and when they left the buffer, the last one at the end.

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::mounted::{self, Store, name, pagewalk, text};
+use crate::mounted::{self, Store, name, pagewalk, text, unmount};
 
 /// A mount of another kind than ours, which goes with this value.
 struct Other(std::path::PathBuf);
@@ -363,7 +363,7 @@ fn a_mount_goes_on_in_the_background() {
     let how = mounted_as(&point).expect("mounted when the command has ended");
     assert!(how.contains("noexec") && how.contains("allow_other") && !how.contains("nosuid"), "{how}");
     std::fs::write(point.join("file"), "kept").expect("written");
-    assert!(Command::new("umount").arg(&point).status().expect("it runs").success());
+    unmount(&point);
     is_free(&store);
     assert!(std::fs::read_to_string(&log).expect("written").starts_with("mounted "));
     // What fails is said by the command, with the code of the other process.
@@ -412,7 +412,7 @@ fn what_is_installed_mounts() {
         assert!(found.starts_with(&format!("fuse.pagewalk {how}")), "{options}: {found}");
         assert_eq!(std::fs::read_to_string(point.join("file")).expect("read"), "kept");
         // The next one follows at once.
-        assert!(Command::new("umount").arg(&point).status().expect("it runs").success());
+        unmount(&point);
     }
     is_free(&store);
     let refused = helper("rw,uid=1000");
@@ -494,7 +494,7 @@ fn a_service_manager_hears_when_the_mount_is_ready() {
     let bytes = socket.recv(&mut said).expect("it says something");
     assert_eq!(&said[..bytes], b"READY=1");
     assert!(mounted_as(&store.mount_point()).is_some());
-    assert!(Command::new("umount").arg(store.mount_point()).status().expect("it runs").success());
+    unmount(&store.mount_point());
     assert!(process.wait().expect("it ends").success());
 }
 

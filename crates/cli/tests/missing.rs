@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::mounted::{Mounted, Small, Store, name, pagewalk, text};
+use crate::mounted::{Mounted, Small, Store, name, pagewalk, text, unmount};
 
 const MIB: u64 = 1 << 20;
 
@@ -35,8 +35,7 @@ fn number<T>(done: std::io::Result<T>) -> Option<i32> {
 /// Unmounts it as programs do, and says how its process ended.
 fn ended(mut mounted: Mounted) -> Option<i32> {
     assert!(mounted.process.try_wait().expect("a child").is_none(), "the mount's process has ended");
-    let unmounted = Command::new("umount").arg(&mounted.point).status().expect("a command");
-    assert!(unmounted.success());
+    unmount(&mounted.point);
     mounted.process.wait().expect("a child").code()
 }
 
@@ -88,8 +87,8 @@ fn the_mount_says_what_has_happened_to_its_store() {
     let store = Store::new("16MiB");
     let Some(mut mounted) = store.mount() else { return };
     // Another mount of the same, whose words are heard.
-    let unmounted = Command::new("umount").arg(&mounted.point).status().expect("a command");
-    assert!(unmounted.success() && mounted.process.wait().expect("a child").success());
+    unmount(&mounted.point);
+    assert!(mounted.process.wait().expect("a child").success());
     let mut process = Command::new(env!("CARGO_BIN_EXE_pagewalk"))
         .args(["fs", "mount", name(&store.file()), name(&mounted.point)])
         .stderr(Stdio::piped())

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 pub(crate) fn pagewalk(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagewalk"));
@@ -17,6 +18,18 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 
 pub(crate) fn name(path: &Path) -> &str {
     path.to_str().expect("text")
+}
+
+/// Unmounts a store as programs do. The child of another test that is not its program yet has the files open that this process has, and the mount is busy
+/// for so long.
+pub(crate) fn unmount(point: &Path) {
+    for _ in 0..100 {
+        if Command::new("umount").arg(point).status().expect("a command").success() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{} does not come off", point.display());
 }
 
 /// A store in a folder that goes with the test.

@@ -6,7 +6,7 @@ use pagewalk_vm::addr::{PhysAddr, VirtAddr};
 use pagewalk_vm::table::PageTable;
 use pagewalk_vm::tlb::Translation;
 
-use super::{Engine, Stopped};
+use super::{Engine, Stopped, failure_of};
 use crate::error::MachineError;
 use crate::metrics::Rows;
 use crate::metrics::names::fetch;
@@ -96,7 +96,7 @@ fn fetch_line<T: PageTable, C: Clock>(engine: &mut Engine<T, C>, line: u64) -> R
             Ok(translation) => translation.frame_of(addr.page()),
             Err(Stopped::Missed(missed)) => unreachable!("{missed:?} in a machine without a tier"),
             // The program executed the block, so it may: a mapping that says otherwise has been changed since.
-            Err(stopped @ Stopped::Fault(_)) => return engine.stop(stopped).map(drop),
+            Err(stopped @ Stopped::Fault(_)) => return failure_of(engine.stop(stopped)),
         },
     };
     engine.clock.fetched(engine.core, PhysAddr(frame.addr().0 | addr.0 & 0xfff));

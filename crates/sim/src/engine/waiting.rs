@@ -4,24 +4,28 @@ use pagewalk_vm::addr::VirtAddr;
 use pagewalk_vm::table::PageTable;
 use pagewalk_vm::tier::FlashPage;
 
-use super::Engine;
+use super::{Engine, NotMade};
 use crate::error::MachineError;
 use crate::metrics::KernelStep;
 use crate::time::{Clock, MissKind, Missed, Requester, Waiter};
 
 impl<T: PageTable, C: Clock> Engine<T, C> {
-    /// Lets the running core wait for a page, without anything else to do, until its access is done.
+    /// Lets the running core wait for the page of an access that has not happened, without anything else to do, until the access is done.
     #[cold]
     pub(super) fn wait_for(
         &mut self,
         addr: VirtAddr,
         write: bool,
-        first: Missed,
+        not_made: Box<NotMade>,
     ) -> Result<(), MachineError> {
         let core = self.core;
         let waiter = Requester::waiting(core, None).waiter;
-        let mut missed = Some(first);
-        while let Some(Missed { page, signal_ps, kind }) = missed {
+        let mut made = Err(not_made);
+        while let Err(not_made) = made {
+            let Missed { page, signal_ps, kind } = match *not_made {
+                NotMade::Missed(missed) => missed,
+                NotMade::Failed(error) => return Err(error),
+            };
             if kind == MissKind::Fault {
                 let (kernel, mut processor) = self.parts();
                 kernel.begin_page_in(&mut processor, page, waiter);
@@ -44,7 +48,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
             self.clock.begin_again(core);
             self.mmu.count_accesses(core, 1);
             self.counts.repeated += 1;
-            missed = self.attempt(addr, write)?;
+            made = self.attempt(addr, write);
         }
         self.clock.request_as(core, Requester::waiting(core, None));
         Ok(())

@@ -6,7 +6,7 @@ use pagewalk_vm::table::PageTable;
 use super::Jobs;
 use super::job::{Job, JobBlock};
 use super::server::{Running, State};
-use crate::engine::{Engine, begin_block};
+use crate::engine::{Engine, NotMade, begin_block};
 use crate::error::MachineError;
 use crate::metrics::{Boundary, KernelStep, Phases};
 use crate::time::{Clock, MissKind, Missed, Waiter, Woken};
@@ -236,10 +236,14 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
                 self.engine.clock.begin_again(core);
             }
             self.engine.mmu.count_accesses(core, 1);
-            if let Some(missed) = self.engine.access(addr, write)? {
-                self.engine.counts.repeated += 1;
-                self.miss(core, running, missed);
-                return Ok(());
+            match self.engine.access(addr, write).map_err(|not_made| *not_made) {
+                Ok(()) => {}
+                Err(NotMade::Missed(missed)) => {
+                    self.engine.counts.repeated += 1;
+                    self.miss(core, running, missed);
+                    return Ok(());
+                }
+                Err(NotMade::Failed(error)) => return Err(error),
             }
             self.engine.counts.stores += u64::from(write);
             let at = self.jobs.list.place(running.job);

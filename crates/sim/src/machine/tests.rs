@@ -53,6 +53,7 @@ mod reach;
 mod refreshes;
 mod serving;
 mod serving_code;
+mod strings;
 mod threads;
 mod units;
 mod wrong_ways;

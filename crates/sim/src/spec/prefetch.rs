@@ -1,6 +1,16 @@
 //! The prefetchers of a cache level.
 
-use super::section::section;
+use super::section::{Words, section};
+
+/// The line that a next-line prefetcher asks for.
+static DIRECTION: Words<bool> = Words(&[
+    ("up", false, "the ones behind each line that is used"),
+    (
+        "neighbours",
+        true,
+        "the one behind where the level has the one before, the one before where it has the one behind, and the one behind of a line that it does not have, and of which it has neither",
+    ),
+]);
 
 section! {
     /// The prefetchers of a cache level, each of which works if its table is there.
@@ -15,6 +25,7 @@ section! {
     /// The keys of a next-line prefetcher, which asks for the lines behind each one.
     pub struct NextLineSpec {
         lines: u32 = "lines" integer(1, 8) or "1", "lines behind the one that is used";
+        by_neighbours: bool = "direction" word(&DIRECTION) or "\"up\"", "the lines that the level asks for";
         remembered: u32 = "remembered" integer(0, 65_536) or "0",
             "lines behind others that are remembered, to see whether they are used: an instruction of which most are not gets none; rounded up to a power of two. 0: each gets them";
     }
@@ -31,7 +42,7 @@ section! {
 section! {
     /// The keys of a stream prefetcher, which knows the directions of pages, by virtual address.
     pub struct StreamSpec {
-        pages: u32 = "pages" integer(1, 1_024) or "32", "pages that are remembered; rounded up to a power of two";
+        pages: u32 = "pages" integer(1, 1_024) or "32", "pages that are remembered, those that were accessed last";
         distance: u32 = "distance" integer(1, 63) or "32", "lines ahead of the last access, at most; two for each that follows another";
     }
 }

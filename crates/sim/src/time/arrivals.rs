@@ -9,24 +9,30 @@ const LINES: usize = 1 << 11;
 pub(super) struct Arrivals {
     /// By the low bits of a line: the line and the time.
     lines: Box<[(u64, u64); LINES]>,
+    /// When all of them have arrived.
+    all_ps: u64,
 }
 
 impl Arrivals {
     pub(super) fn new() -> Self {
-        Self { lines: Box::new([(u64::MAX, 0); LINES]) }
+        Self { lines: Box::new([(u64::MAX, 0); LINES]), all_ps: 0 }
     }
 
     /// Notes that a line arrives at a time.
     #[inline]
     pub(super) fn note(&mut self, line: u64, at_ps: u64) {
         self.lines[slot(line)] = (line, at_ps);
+        self.all_ps = self.all_ps.max(at_ps);
     }
 
-    /// Returns when a line arrives, or arrived; none if that is long ago.
+    /// Returns when a line arrives, if that is behind a time.
     #[inline]
-    pub(super) fn of(&self, line: u64) -> Option<u64> {
+    pub(super) fn behind(&self, line: u64, now_ps: u64) -> Option<u64> {
+        if self.all_ps <= now_ps {
+            return None;
+        }
         let (known, at_ps) = self.lines[slot(line)];
-        (known == line).then_some(at_ps)
+        (known == line && at_ps > now_ps).then_some(at_ps)
     }
 }
 
@@ -43,12 +49,16 @@ mod tests {
     #[test]
     fn a_line_is_known_until_another_takes_its_slot() {
         let mut arrivals = Arrivals::new();
-        assert_eq!(arrivals.of(0), None);
+        assert_eq!(arrivals.behind(0, 0), None);
         arrivals.note(7, 100);
         arrivals.note(8, 200);
-        assert_eq!((arrivals.of(7), arrivals.of(8)), (Some(100), Some(200)));
+        assert_eq!((arrivals.behind(7, 99), arrivals.behind(8, 0)), (Some(100), Some(200)));
+        assert_eq!(
+            [(7, 100), (8, 200), (8, 300)].map(|(line, now_ps)| arrivals.behind(line, now_ps)),
+            [None; 3]
+        );
         let other = (0..).find(|&line| line != 7 && slot(line) == slot(7)).expect("another line");
         arrivals.note(other, 300);
-        assert_eq!((arrivals.of(7), arrivals.of(other)), (None, Some(300)));
+        assert_eq!((arrivals.behind(7, 0), arrivals.behind(other, 0)), (None, Some(300)));
     }
 }

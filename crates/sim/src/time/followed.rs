@@ -103,7 +103,7 @@ impl MemoryHierarchy {
     pub(super) fn follow(&mut self, core: usize, found: &Found) -> (u64, u64) {
         match &mut self.followed {
             Some(followed) if found.level == 0 && followed.has_caches => {
-                let arrives_ps = followed.cores[core].arrivals.of(found.line()).unwrap_or(0);
+                let arrives_ps = followed.cores[core].arrivals.behind(found.line(), found.at_ps).unwrap_or(0);
                 self.let_hear(core, found, 0);
                 (found.latency_ps.max(arrives_ps.saturating_sub(found.at_ps)), 0)
             }
@@ -119,8 +119,7 @@ impl MemoryHierarchy {
         let mut latency_ps = found.latency_ps;
         let Some(followed) = &mut self.followed else { return (latency_ps, queued_ps) };
         let arrivals = &mut followed.cores[core].arrivals;
-        let is_under_way =
-            arrivals.of(line).filter(|arrives_ps| found.level < levels && *arrives_ps > found.at_ps);
+        let is_under_way = arrivals.behind(line, found.at_ps).filter(|_| found.level < levels);
         if let Some(arrives_ps) = is_under_way {
             latency_ps = latency_ps.max(arrives_ps.saturating_sub(found.at_ps));
         }
@@ -147,11 +146,18 @@ impl MemoryHierarchy {
     /// Lets the prefetchers of a level that an access reached hear of it; returns when they asked for its line, if that was earlier.
     #[inline(always)]
     fn let_hear(&mut self, core: usize, found: &Found, level: usize) -> Option<u64> {
-        let followed = self.followed.as_mut()?;
-        let prefetchers = followed.cores[core].prefetchers.get_mut(level)?.as_mut()?;
-        let mut wanted = Wanted::new();
+        let followed = self.followed.as_ref()?;
+        let prefetchers = followed.cores[core].prefetchers.get(level)?.as_ref()?;
         let &Found { instruction, page, at_ps, .. } = found;
-        let asked_ps = prefetchers.hear(&Heard { instruction, page, line: found.line(), at_ps }, &mut wanted);
+        let line = found.line();
+        let neighbours = match prefetchers.ask_for_neighbours() {
+            true => [line.wrapping_sub(1), line + 1].map(|line| self.holds(core, line, level)),
+            false => [false; 2],
+        };
+        let mut wanted = Wanted::new();
+        let heard = Heard { instruction, page, line, is_miss: found.level > level, neighbours, at_ps };
+        let prefetchers = self.followed.as_mut()?.cores[core].prefetchers[level].as_mut()?;
+        let asked_ps = prefetchers.hear(&heard, &mut wanted);
         if !wanted.is_empty() {
             self.prefetch_all(core, &wanted, level, at_ps);
         }

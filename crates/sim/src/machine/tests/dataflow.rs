@@ -206,8 +206,10 @@ fn prefetchers_hide_the_latency_of_memory_from_a_chain_that_goes_on_in_order() {
     assert_near(with(1, stream(16)), first + 63.0 * 12.0, "a stream");
     assert_near(with(1, stream(6)), first + 63.0 * memory / 7.0, "a stream that is too near");
     // With each line the next one is on its way, which hides a hit's time; and then the next one is there.
-    let next_line =
-        PrefetchSpec { next_line: Some(NextLineSpec { lines: 1, remembered: 0 }), ..none.clone() };
+    let next_line = PrefetchSpec {
+        next_line: Some(NextLineSpec { lines: 1, by_neighbours: false, remembered: 0 }),
+        ..none.clone()
+    };
     assert_near(with(1, next_line), first + 32.0 * (memory - 12.0) + 31.0 * 12.0, "the next line");
     // Steps go on from page to page. The first line of a page makes the prefetcher ask for the fortieth; those between miss.
     let stride = PrefetchSpec { stride: Some(StrideSpec { instructions: 16, distance: 40 }), ..none };

@@ -39,12 +39,15 @@ pub(super) struct Charges {
 }
 
 /// The slots of dispatch that instructions took.
+///
+/// Each instruction moves `taken`, and `charged` when it retires. What is left of the one over the other is not kept: the compiler would add to
+/// both numbers of an instruction at once, and a processor cannot load at once what it stored one by one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slots {
     taken: u64,
-    /// Those that have not been charged.
-    pending: u64,
-    /// Those in cycles that are charged to something else than computing: they take no time of their own.
+    /// Those in cycles that were charged, to computing or to something else.
+    charged: u64,
+    /// Of these, those in cycles of something else: they take no time of their own.
     hidden: u64,
 }
 
@@ -53,20 +56,19 @@ impl Slots {
     #[inline(always)]
     pub(super) fn take(&mut self, slots: u8) {
         self.taken += u64::from(slots);
-        self.pending += u64::from(slots);
     }
 
-    /// Charges as many slots as there are in cycles of computing.
+    /// Charges as many slots as there are in cycles.
     #[inline(always)]
-    fn compute(&mut self, cycles: u64, width: u64) {
-        self.pending = self.pending.saturating_sub(cycles * width);
+    fn charge(&mut self, cycles: u64, width: u64) {
+        self.charged = self.taken.min(self.charged + cycles * width);
     }
 
     /// Hides as many slots as there are in other cycles.
     fn hide(&mut self, cycles: u64, width: u64) {
-        let hidden = self.pending.min(cycles * width);
-        self.pending -= hidden;
-        self.hidden += hidden;
+        let before = self.charged;
+        self.charge(cycles, width);
+        self.hidden += self.charged - before;
     }
 }
 
@@ -114,20 +116,20 @@ impl Charges {
     #[inline(always)]
     pub(super) fn compute(&mut self, cycles: u64, width: u64) {
         self.compute += cycles;
-        self.slots.compute(cycles, width);
+        self.slots.charge(cycles, width);
     }
 
     /// Returns the time so far.
     pub(super) fn charged(&self, cycle_ps: u64, width: u64) -> Charged {
         let ps = |cycles: u64| cycles * cycle_ps;
-        let Slots { taken, pending, hidden } = self.slots;
+        let Slots { charged, hidden, .. } = self.slots;
         Charged {
             compute_ps: ps(self.compute),
             branch_ps: ps(self.branch),
             fetch_ps: ps(self.fetch),
             walk_ps: ps(self.walk),
             memory_ps: ps(self.memory),
-            width_ps: ps(taken - pending - hidden) / width,
+            width_ps: ps(charged - hidden) / width,
             finer: self.finer.map(ps),
         }
     }

@@ -12,7 +12,9 @@ const MOST_BYTES: u16 = 64;
 /// The last stores to words of memory.
 #[derive(Clone, Debug)]
 pub(super) struct Forwarding {
-    words: Box<[Stored; WORDS]>,
+    /// By the low bits of a word, which one was stored to last, and that store. Apart, because most loads look at the first alone.
+    words: Box<[u64; WORDS]>,
+    stored: Box<[Stored; WORDS]>,
     /// By the low bits of a store's number, when it leaves the store buffer.
     leaves: Box<[u64; WORDS]>,
     stores: u64,
@@ -24,7 +26,6 @@ pub(super) struct Forwarding {
 /// The last store to a word.
 #[derive(Clone, Copy, Debug)]
 struct Stored {
-    word: u64,
     /// The number of the store, from 1 on.
     number: u64,
     /// When its data was there.
@@ -94,9 +95,15 @@ impl Bytes {
 impl Forwarding {
     /// Creates the view of a store buffer of so many entries.
     pub(super) fn new(buffer: u32) -> Self {
-        let never = Stored { word: 0, number: 0, ready: 0, bytes: Bytes::default(), formed: Formed::NONE };
-        let words = Box::new([never; WORDS]);
-        Self { words, leaves: Box::new([0; WORDS]), stores: 0, left: 0, buffer: buffer.into() }
+        let never = Stored { number: 0, ready: 0, bytes: Bytes::default(), formed: Formed::NONE };
+        Self {
+            words: Box::new([u64::MAX; WORDS]),
+            stored: Box::new([never; WORDS]),
+            leaves: Box::new([0; WORDS]),
+            stores: 0,
+            left: 0,
+            buffer: buffer.into(),
+        }
     }
 
     /// Notes a store of data that is there at `ready`.
@@ -105,7 +112,8 @@ impl Forwarding {
         self.stores += 1;
         let (first, last) = bytes.words();
         for word in first..=last {
-            self.words[word as usize % WORDS] = Stored { word, number: self.stores, ready, bytes, formed };
+            self.words[word as usize % WORDS] = word;
+            self.stored[word as usize % WORDS] = Stored { number: self.stores, ready, bytes, formed };
         }
         self.leaves[self.stores as usize % WORDS] = u64::MAX;
     }
@@ -158,10 +166,10 @@ impl Forwarding {
     /// Returns the last store to a word, if it is in flight at `at`.
     #[inline(always)]
     fn in_flight(&self, word: u64, at: u64) -> Option<Stored> {
-        let stored = self.words[word as usize % WORDS];
-        if stored.word != word {
+        if self.words[word as usize % WORDS] != word {
             return None;
         }
+        let stored = self.stored[word as usize % WORDS];
         let number = stored.number;
         let in_flight =
             number > 0 && self.stores - number < self.buffer && self.leaves[number as usize % WORDS] > at;

@@ -36,6 +36,8 @@
 //! On an in-order core an instruction takes a unit no earlier than the one before it, but is done whenever it is: a load that misses
 //! stops the first instruction that needs it, and with it all behind.
 //!
+//! Repetitions of a string instruction are executed together, so many bytes at once: the first of them stands for all, unless another one waits.
+//!
 //! An access to a line that is on its way waits until it arrives. Prefetchers (`time/prefetch`) hear of each access.
 //!
 //! Left out: lines that only wrong ways ask for, schedulers of single units, bank conflicts, memory ordering. Operations of microcode
@@ -287,7 +289,7 @@ impl Dataflow {
 
     /// Returns when all instructions of a core so far have retired.
     pub(super) fn retired_ps(&self, core: usize) -> u64 {
-        self.cores[core].retired() * self.cycle_ps
+        self.cores[core].back.retire.cycle() * self.cycle_ps
     }
 
     /// Lets everything of a core retire but the instruction that is under execution; returns when that is.

@@ -4,11 +4,14 @@ use super::charges::{Charges, Waited};
 use super::plan::{Operation, Plan, Planned};
 use super::scheduler::{Enters, Waits};
 use super::speculation::{Speculation, Wrong};
-use super::state::{Back, Current, Design, Execution, Front, Place};
-use super::units::Unit;
+use super::state::{Back, Current, Design, Execution, Front, Place, Repetition};
+use super::units::{Unit, Work};
 
-/// Bytes of a repeated string instruction that take a slot of dispatch. Assumed.
+/// Bytes of a repeated string instruction that are executed together. If it stores, two times so many are dispatched in a cycle, and once so many leave
+/// the store buffer: measured on Zen 4.
 const REPEATED_BYTES: u32 = 32;
+/// The cycles before the first of them, where the instruction stores: measured on Zen 4.
+const REPEATING_BEGINS: u64 = 24;
 
 /// The pipeline of one core.
 #[derive(Clone, Debug)]
@@ -33,10 +36,6 @@ impl Pipeline {
     /// Returns the address of the instruction that makes the access that was issued last; 0 if that is not known.
     pub(super) fn instruction(&self) -> u64 {
         self.place.making.map_or(0, |making| making.at)
-    }
-
-    pub(super) fn retired(&self) -> u64 {
-        self.back.retire.cycle()
     }
 
     /// Lets everything that was dispatched before the current instruction retire; returns when that is.
@@ -70,11 +69,14 @@ impl Pipeline {
     ) {
         let done = self.place.begin(block.map(|(number, _)| number), accesses as u32);
         let Some((_, plan)) = block else { return };
-        let slots = self.front.taken.fetch(plan);
-        if let Some(before) = before {
-            self.follow(before, plan, slots, done);
+        self.place.repetition.goes_on = before.is_some_and(|before| before.last.is_repeated_by(plan.addr));
+        if !self.place.repetition.goes_on {
+            let slots = self.front.taken.fetch(plan);
+            if let Some(before) = before {
+                self.follow(before, plan, slots, done);
+            }
+            self.front.taken.pending = slots;
         }
-        self.front.taken.pending = slots;
         if !plan.accesses.is_empty() {
             self.place.left = plan.times(0, self.place.accesses);
         }
@@ -147,8 +149,8 @@ impl Pipeline {
     pub(super) fn issue(&mut self, plan: Option<&Plan>) -> u64 {
         let Some(plan) = plan else { return self.issue_unplanned(None) };
         let Some(planned) = self.place.next_planned(plan) else { return self.issue_unplanned(Some(plan)) };
-        let Planned { making, address, is_complex, .. } = *planned;
-        self.place.making = Some(making);
+        let &Planned { ref making, address, is_complex, .. } = planned;
+        self.place.making = Some(*making);
         let number = planned.instruction as usize;
         self.complete_up_to(plan, number);
         let operation = &plan.operations[number];
@@ -163,7 +165,10 @@ impl Pipeline {
         if making.store {
             self.compute(plan, operation, dispatched);
         }
-        let issued = self.execution.begin(making.unit, ready, 1);
+        let issued = match self.current.joins {
+            true => ready,
+            false => self.execution.begin(making.unit, ready, 1),
+        };
         self.current.issued = issued;
         self.place.issue(issued);
         match self.speculation.is_on() && !making.store {
@@ -222,6 +227,11 @@ impl Pipeline {
         };
         let computed = self.compute(plan, operation, dispatched);
         let Current { issued, stored, mut owned, line, missed, .. } = self.current;
+        if self.current.joins && missed.is_none() && !self.current.waited.is_any() {
+            self.execution.forwarding.leave(self.back.drain.cycle());
+            self.current.dispatched = None;
+            return self.place.go_on(computed);
+        }
         if operation.work.unit.is_none() && issued > 0 {
             let begins = if stored > 0 { issued.max(computed) } else { issued };
             self.execution.schedulers.take(operation.work.waits, dispatched, begins);
@@ -232,6 +242,9 @@ impl Pipeline {
                 owned = self.back.owned.there(missed, line, owned, self.back.drain.cycle());
             }
             let drained = self.back.leave(line, self.back.retire.cycle().max(done).max(owned));
+            if operation.repeated_bytes > 0 {
+                self.back.drain.fill(drained);
+            }
             if missed.is_some() {
                 self.back.owned.left(line, drained);
             }
@@ -239,8 +252,7 @@ impl Pipeline {
             self.execution.forwarding.leave(drained);
         }
         self.retire(done);
-        self.place.done = computed;
-        self.place.instruction += 1;
+        self.place.go_on(computed);
     }
 
     /// Apart from what most accesses take.
@@ -252,15 +264,38 @@ impl Pipeline {
     /// Dispatches an instruction.
     #[inline(always)]
     fn dispatch(&mut self, operation: &Operation) -> u64 {
-        let mut slots = operation.slots;
         if operation.repeated_bytes > 0 {
-            self.place.repeated_bytes += u32::from(operation.repeated_bytes);
-            slots = u8::from(self.place.repeated_bytes >= REPEATED_BYTES);
-            self.place.repeated_bytes %= REPEATED_BYTES;
+            return self.dispatch_repetition(operation);
         }
-        let dispatched =
-            self.take_dispatch(slots, operation.work.enters, operation.work.waits, operation.stores);
+        let dispatched = self.take_dispatch(
+            operation.slots,
+            operation.work.enters,
+            operation.work.waits,
+            operation.stores,
+        );
         self.current = Current { dispatched: Some(dispatched), ..Current::default() };
+        dispatched
+    }
+
+    /// Dispatches a repetition of a string instruction, which may be executed together with the one before it.
+    #[inline(never)]
+    fn dispatch_repetition(&mut self, operation: &Operation) -> u64 {
+        let bytes = u32::from(operation.repeated_bytes);
+        let Repetition { goes_on, room } = &mut self.place.repetition;
+        let joins = *goes_on && *room >= bytes;
+        *room = if joins { *room } else { REPEATED_BYTES.max(bytes) } - bytes;
+        let mut slots = u8::from(!joins);
+        if operation.stores && !joins {
+            slots = self.design.width.div_ceil(2) as u8;
+            if !*goes_on {
+                let begins = self.front.dispatch.cycle() + REPEATING_BEGINS;
+                self.front.dispatch.begin(begins);
+            }
+        }
+        let Work { enters, waits, .. } = operation.work;
+        let dispatched = self.take_dispatch(slots, enters, waits, operation.stores && !joins);
+        let joins = joins && operation.stores;
+        self.current = Current { dispatched: Some(dispatched), joins, ..Current::default() };
         dispatched
     }
 

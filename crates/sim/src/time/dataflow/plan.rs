@@ -125,16 +125,18 @@ impl Operation {
 
 impl Planned {
     fn new(
-        instruction: u32,
+        number: u32,
         at: u64,
-        (class, operand): (Class, &Operand),
-        store: bool,
+        instruction: &Instruction,
+        (operand, store): (&Operand, bool),
         sets: &mut Vec<Registers>,
     ) -> Self {
         let address = Names::read(operand.address, sets);
         let is_modified = operand.direction == Direction::Modify;
+        let &Instruction { class, ref flow, .. } = instruction;
+        let repeats = *flow == Flow::Repeat;
         Self {
-            instruction,
+            instruction: number,
             address,
             is_complex: operand.is_complex,
             making: Making {
@@ -156,7 +158,8 @@ impl Planned {
                     && !operand.is_vector
                     && !(1..LEAST_RENAMED).contains(&operand.bytes),
                 to_vector: operand.is_vector,
-                bytes: operand.bytes,
+                // A repeated one has the other bytes of the word, too, as far as others see it.
+                bytes: if repeats { 0 } else { operand.bytes },
             },
             times: match operand.records {
                 Records::Exactly(times) => Some(times.into()),
@@ -179,7 +182,7 @@ impl Plan {
             for (store, not) in [(false, Direction::Store), (true, Direction::Load)] {
                 let operands = instruction.operands.iter().filter(|operand| operand.direction != not);
                 accesses.extend(operands.map(|operand| {
-                    Planned::new(number, at(instruction), (instruction.class, operand), store, &mut sets)
+                    Planned::new(number, at(instruction), instruction, (operand, store), &mut sets)
                 }));
             }
         }

@@ -42,7 +42,7 @@ pub(super) struct Enters {
 pub(super) struct Schedulers {
     schedulers: [Scheduler; 3],
     /// By what waits, the scheduler.
-    shared: [usize; 3],
+    shared: [Waits; 3],
     operations: Doors,
     accesses: Doors,
 }
@@ -91,10 +91,14 @@ impl Schedulers {
     /// Creates the schedulers of a core, which are empty. On an in-order core the window is the only place to wait.
     pub(super) fn new(spec: &DataflowSpec) -> Self {
         let of = |places: u32| Scheduler::new(if spec.is_in_order { 0 } else { places });
-        let own = |number: usize, places: u32| if places > 0 { number } else { 0 };
+        let own = |waits: Waits, places: u32| if places > 0 { waits } else { Waits::Operations };
         Self {
             schedulers: [of(spec.scheduler), of(spec.vector_scheduler), of(spec.load_scheduler)],
-            shared: [0, own(1, spec.vector_scheduler), own(2, spec.load_scheduler)],
+            shared: [
+                Waits::Operations,
+                own(Waits::Vectors, spec.vector_scheduler),
+                own(Waits::Loads, spec.load_scheduler),
+            ],
             operations: Doors::new(spec.dispatched_operations),
             accesses: Doors::new(spec.dispatched_accesses),
         }
@@ -110,7 +114,7 @@ impl Schedulers {
     /// Returns whether all places may be taken.
     #[inline(always)]
     pub(super) fn is_full(&self, waits: Waits) -> bool {
-        let scheduler = &self.schedulers[self.shared[waits as usize]];
+        let scheduler = &self.schedulers[self.shared[waits as usize] as usize];
         scheduler.waiting >= scheduler.places
     }
 
@@ -118,7 +122,7 @@ impl Schedulers {
     #[inline(always)]
     pub(super) fn free(&mut self, waits: Waits, from: u64) -> u64 {
         match self.is_full(waits) {
-            true => self.schedulers[self.shared[waits as usize]].free(from),
+            true => self.schedulers[self.shared[waits as usize] as usize].free(from),
             false => from,
         }
     }
@@ -127,7 +131,7 @@ impl Schedulers {
     #[inline(always)]
     pub(super) fn take(&mut self, waits: Waits, dispatched: u64, begins: u64) {
         if begins > dispatched + 1 {
-            self.schedulers[self.shared[waits as usize]].take(dispatched, begins);
+            self.schedulers[self.shared[waits as usize] as usize].take(dispatched, begins);
         }
     }
 }

@@ -90,6 +90,8 @@ pub(super) struct Finer {
 pub(super) struct Current {
     /// When it was dispatched, if it was.
     pub(super) dispatched: Option<u64>,
+    /// Whether it is a repetition that is executed together with the one before it.
+    pub(super) joins: bool,
     /// When the last of its loads was there, and what that load waited for.
     pub(super) loaded: u64,
     pub(super) waited: Waited,
@@ -172,8 +174,16 @@ pub(super) struct Place {
     pub(super) tlb: u64,
     /// When the last instruction was done.
     pub(super) done: u64,
-    /// Bytes of repetitions that have not taken a slot of dispatch yet.
-    pub(super) repeated_bytes: u32,
+    pub(super) repetition: Repetition,
+}
+
+/// A string instruction that repeats itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Repetition {
+    /// Whether the block is a further one of the instruction before it.
+    pub(super) goes_on: bool,
+    /// The bytes of further ones that can be executed together with it.
+    pub(super) room: u32,
 }
 
 impl Place {
@@ -201,6 +211,13 @@ impl Place {
                 self.left = plan.times(self.entry, self.accesses);
             }
         }
+    }
+
+    /// Goes on to the next instruction, behind one that was done at a time.
+    #[inline(always)]
+    pub(super) fn go_on(&mut self, done: u64) {
+        self.done = done;
+        self.instruction += 1;
     }
 
     /// Returns the bytes at an address that the access which was issued last is about.

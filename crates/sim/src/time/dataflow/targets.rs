@@ -40,6 +40,11 @@ impl Last {
         Self { flow, at, behind, branch: Branch::new(at) }
     }
 
+    /// Returns whether the block at an address is a further repetition of it.
+    pub(super) fn is_repeated_by(&self, next: u64) -> bool {
+        self.flow == Flow::Repeat && next == self.at
+    }
+
     /// Returns the way of a conditional branch that it did not take to the next block.
     pub(super) fn other_way(&self, next: u64) -> Option<u64> {
         match self.flow {

@@ -33,6 +33,12 @@ impl Prefetchers {
         })
     }
 
+    /// Returns whether the prefetchers ask which lines beside that of an access the level has.
+    #[inline]
+    pub(super) fn ask_for_neighbours(&self) -> bool {
+        self.next_line.as_ref().is_some_and(NextLine::asks_for_neighbours)
+    }
+
     /// Hears of an access, and adds the lines that are worth having; returns when the line of the access was asked for, if that was earlier.
     #[inline]
     pub(super) fn hear(&mut self, heard: &Heard, wanted: &mut Wanted) -> Option<u64> {

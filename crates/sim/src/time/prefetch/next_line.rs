@@ -8,13 +8,20 @@ use crate::spec::settings::NextLineSpec;
 pub(super) struct NextLine {
     last: u64,
     lines: u64,
+    by_neighbours: bool,
     uses: Option<Uses>,
 }
 
 impl NextLine {
     pub(super) fn new(spec: &NextLineSpec) -> Self {
         let uses = (spec.remembered > 0).then(|| Uses::new(spec.remembered));
-        Self { last: u64::MAX, lines: spec.lines.into(), uses }
+        Self { last: u64::MAX, lines: spec.lines.into(), by_neighbours: spec.by_neighbours, uses }
+    }
+
+    /// Returns whether it asks which lines beside that of an access the level has.
+    #[inline]
+    pub(super) fn asks_for_neighbours(&self) -> bool {
+        self.by_neighbours
     }
 
     #[inline]
@@ -24,8 +31,15 @@ impl NextLine {
             return;
         }
         let is_worth_it = self.uses.as_mut().is_none_or(|uses| uses.hear(heard));
+        let up = match (self.by_neighbours, heard.neighbours) {
+            (false, _) | (true, [true, false]) => true,
+            (true, [false, true]) => false,
+            (true, [false, false]) if heard.is_miss => true,
+            (true, _) => return,
+        };
         if is_worth_it {
-            (1..=self.lines).for_each(|behind| want(wanted, line + behind, heard));
+            let distances = 1..=self.lines;
+            distances.for_each(|by| want(wanted, if up { line + by } else { line.wrapping_sub(by) }, heard));
         }
     }
 }
@@ -84,20 +98,36 @@ mod tests {
     use super::*;
 
     fn heard(instruction: u64, line: u64) -> Heard {
-        Heard { instruction, page: 0, line, at_ps: line }
+        Heard { instruction, page: 0, line, is_miss: true, neighbours: [false; 2], at_ps: line }
     }
 
     #[test]
     fn the_lines_behind_are_wanted_once_and_within_the_page() {
-        let mut next_line = NextLine::new(&NextLineSpec { lines: 2, remembered: 0 });
+        let mut next_line = NextLine::new(&NextLineSpec { lines: 2, by_neighbours: false, remembered: 0 });
         let mut wanted = Wanted::new();
         [7, 7, 62, 63].into_iter().for_each(|line| next_line.hear(&heard(0, line), &mut wanted));
         assert_eq!(wanted[..], [(8, 7), (9, 7), (63, 62)]);
     }
 
     #[test]
+    fn neighbours_tell_the_direction_and_a_line_alone_that_is_missed_goes_up() {
+        let mut next_line = NextLine::new(&NextLineSpec { lines: 1, by_neighbours: true, remembered: 0 });
+        let wanted: Vec<_> = [[false, false], [true, false], [false, true], [true, true]]
+            .into_iter()
+            .flat_map(|neighbours| [true, false].map(|is_miss| (neighbours, is_miss)))
+            .zip((8..).step_by(8))
+            .filter_map(|((neighbours, is_miss), line)| {
+                let mut wanted = Wanted::new();
+                next_line.hear(&Heard { is_miss, neighbours, ..heard(0, line) }, &mut wanted);
+                wanted.first().map(|&(wanted, _)| wanted as i64 - line as i64)
+            })
+            .collect();
+        assert_eq!(wanted, [1, 1, 1, -1, -1]);
+    }
+
+    #[test]
     fn an_instruction_whose_lines_behind_are_not_used_gets_none_and_another_one_does() {
-        let mut next_line = NextLine::new(&NextLineSpec { lines: 1, remembered: 64 });
+        let mut next_line = NextLine::new(&NextLineSpec { lines: 1, by_neighbours: false, remembered: 64 });
         let mut count = |instruction, lines: &mut dyn Iterator<Item = u64>| {
             let mut wanted = Wanted::new();
             lines.for_each(|line| {

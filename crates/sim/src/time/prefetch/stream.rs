@@ -5,6 +5,8 @@
 //! before. Their physical addresses are known here when the program gets there, so the lines are asked for then, as of the times at which
 //! they were ahead by as much as the stream is.
 
+use pagewalk_vm::sets::{Replacement, SetArray};
+
 use super::wanted::{Heard, PAGE_SHIFT, Wanted, want};
 use crate::spec::settings::StreamSpec;
 
@@ -17,9 +19,13 @@ const AHEAD: i64 = 2;
 /// Lines by which accesses may leave the order: others overtake them.
 const LOOSE: i64 = 3;
 
-/// The stream prefetcher: a table of pages, direct-mapped.
+/// The stream prefetcher: the pages that were accessed last.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
+    /// By number, the place of a page among `pages`.
+    places: SetArray,
+    /// The place of the page that was accessed last.
+    newest: usize,
     pages: Box<[Page]>,
     /// By page, when the stream came to each line.
     times: Box<[Times]>,
@@ -45,41 +51,39 @@ const NO_PAGE: Page = Page { number: u64::MAX, last: 0, up_to: 0, direction: 1, 
 
 impl Stream {
     pub(super) fn new(spec: &StreamSpec) -> Self {
-        let pages = vec![NO_PAGE; spec.pages.next_power_of_two() as usize].into_boxed_slice();
+        let places = SetArray::new(spec.pages, spec.pages, Replacement::Lru)
+            .expect("any number of entries may be a set of its own");
+        let pages = vec![NO_PAGE; spec.pages as usize].into_boxed_slice();
         let times = vec![[0; LINES as usize]; pages.len()].into_boxed_slice();
-        Self { pages, times, distance: spec.distance.into() }
+        Self { places, newest: 0, pages, times, distance: spec.distance.into() }
     }
 
     /// Hears of an access; returns when its own line was asked for, if that was earlier.
     #[inline]
     pub(super) fn hear(&mut self, heard: &Heard, wanted: &mut Wanted) -> Option<u64> {
         let place = heard.line as i64 % LINES;
-        let slot = self.slot(heard.page);
-        let page = &mut self.pages[slot];
-        if page.number != heard.page {
-            return self.enter(heard, place, wanted);
+        if self.pages[self.newest].number != heard.page {
+            match self.places.lookup(0, heard.page) {
+                Some(slot) => self.newest = slot,
+                None => return self.enter(heard, place, wanted),
+            }
         }
+        let page = &mut self.pages[self.newest];
         if page.last != place {
-            page.go_on(place, heard, (&mut self.times[slot], self.distance), wanted);
+            page.go_on(place, heard, (&mut self.times[self.newest], self.distance), wanted);
         }
         None
-    }
-
-    #[inline]
-    fn slot(&self, page: u64) -> usize {
-        page as usize & (self.pages.len() - 1)
     }
 
     /// Comes to a page that is not known: by a stream from one of the pages beside it, or by chance.
     #[inline(never)]
     fn enter(&mut self, heard: &Heard, place: i64, wanted: &mut Wanted) -> Option<u64> {
         let distance = self.distance;
-        let from = [(1, heard.page.wrapping_sub(1)), (-1, heard.page.wrapping_add(1))];
+        let from = [(1, heard.page.checked_sub(1)), (-1, heard.page.checked_add(1))];
         let before = from.into_iter().find_map(|(direction, number)| {
-            let slot = self.slot(number);
+            let slot = self.places.peek(0, number?)?;
             let page = self.pages[slot];
-            let leads_here = page.number == number && page.direction == direction && page.run > 0;
-            leads_here.then_some((page, slot))
+            (page.direction == direction && page.run > 0).then_some((page, slot))
         });
         let mut page = Page { number: heard.page, last: place, up_to: place, ..NO_PAGE };
         let mut own = None;
@@ -97,9 +101,9 @@ impl Stream {
                 }
             }
         }
-        let slot = self.slot(heard.page);
-        self.times[slot][place as usize] = heard.at_ps;
-        self.pages[slot] = page;
+        self.newest = self.places.insert(0, heard.page).slot;
+        self.times[self.newest][place as usize] = heard.at_ps;
+        self.pages[self.newest] = page;
         own
     }
 }
@@ -173,7 +177,14 @@ mod tests {
         let (mut all, mut own) = (Vec::new(), None);
         for (at, &line) in (1..).zip(lines) {
             let (page, place) = (line >> PAGE_SHIFT, line % LINES as u64);
-            let heard = Heard { instruction: 0, page, line: page * APART + place, at_ps: at };
+            let heard = Heard {
+                instruction: 0,
+                page,
+                line: page * APART + place,
+                is_miss: true,
+                neighbours: [false; 2],
+                at_ps: at,
+            };
             let mut wanted = Wanted::new();
             own = stream.hear(&heard, &mut wanted).map(|asked| at - asked);
             for (line, asked) in wanted {
@@ -202,6 +213,18 @@ mod tests {
         assert_eq!(wanted(&[0, 8, 3, 9, 2, 20, 22, 24, 28, 32]).0, []);
         // One that was overtaken changes nothing.
         assert_eq!(wanted(&[0, 1, 3, 2, 4]).0, now(&[2, 3, 4, 5, 6, 7, 8]));
+    }
+
+    #[test]
+    fn as_many_streams_as_there_are_pages_go_on_by_turns_wherever_they_are() {
+        // Page numbers that are the same in their low bits, as those of large arrays are.
+        let by_turns = |streams: u64| -> Vec<u64> {
+            (0..4)
+                .flat_map(|line| (0..streams).map(move |stream| (stream << 20 << PAGE_SHIFT) + line))
+                .collect()
+        };
+        assert_eq!(wanted(&by_turns(4)).0.len(), 4 * 8);
+        assert_eq!(wanted(&by_turns(5)).0.len(), 0, "one more, and each is forgotten before its turn");
     }
 
     #[test]

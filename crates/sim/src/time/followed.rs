@@ -146,18 +146,15 @@ impl MemoryHierarchy {
     /// Lets the prefetchers of a level that an access reached hear of it; returns when they asked for its line, if that was earlier.
     #[inline(always)]
     fn let_hear(&mut self, core: usize, found: &Found, level: usize) -> Option<u64> {
-        let followed = self.followed.as_ref()?;
-        let prefetchers = followed.cores[core].prefetchers.get(level)?.as_ref()?;
         let &Found { instruction, page, at_ps, .. } = found;
-        let line = found.line();
-        let neighbours = match prefetchers.ask_for_neighbours() {
-            true => [line.wrapping_sub(1), line + 1].map(|line| self.holds(core, line, level)),
-            false => [false; 2],
-        };
+        let heard = Heard { instruction, page, line: found.line(), is_miss: found.level > level, at_ps };
         let mut wanted = Wanted::new();
-        let heard = Heard { instruction, page, line, is_miss: found.level > level, neighbours, at_ps };
-        let prefetchers = self.followed.as_mut()?.cores[core].prefetchers[level].as_mut()?;
-        let asked_ps = prefetchers.hear(&heard, &mut wanted);
+        // Taken out, because a prefetcher may ask which lines the level has.
+        let mut followed = self.followed.take()?;
+        let prefetchers = followed.cores[core].prefetchers.get_mut(level).and_then(Option::as_mut);
+        let asked_ps =
+            prefetchers.and_then(|own| own.hear(&heard, |line| self.holds(core, line, level), &mut wanted));
+        self.followed = Some(followed);
         if !wanted.is_empty() {
             self.prefetch_all(core, &wanted, level, at_ps);
         }

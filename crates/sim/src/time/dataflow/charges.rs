@@ -40,8 +40,8 @@ pub(super) struct Charges {
 
 /// The slots of dispatch that instructions took.
 ///
-/// Each instruction moves `taken`, and `charged` when it retires. What is left of the one over the other is not kept: the compiler would add to
-/// both numbers of an instruction at once, and a processor cannot load at once what it stored one by one.
+/// `taken - charged` is not a counter of its own beside `taken`: the compiler adds to two such neighbours with one vector instruction, which waits
+/// for the store of the one that has been changed alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slots {
     taken: u64,

@@ -33,22 +33,22 @@ impl Prefetchers {
         })
     }
 
-    /// Returns whether the prefetchers ask which lines beside that of an access the level has.
+    /// Hears of an access to a level that `has` lines, and adds those that are worth having; returns when the line of the access was asked for, if that
+    /// was earlier.
     #[inline]
-    pub(super) fn ask_for_neighbours(&self) -> bool {
-        self.next_line.as_ref().is_some_and(NextLine::asks_for_neighbours)
-    }
-
-    /// Hears of an access, and adds the lines that are worth having; returns when the line of the access was asked for, if that was earlier.
-    #[inline]
-    pub(super) fn hear(&mut self, heard: &Heard, wanted: &mut Wanted) -> Option<u64> {
+    pub(super) fn hear(
+        &mut self,
+        heard: &Heard,
+        has: impl FnMut(u64) -> bool,
+        wanted: &mut Wanted,
+    ) -> Option<u64> {
         // The stream first: it may have asked for a line earlier.
         let asked_ps = self.stream.as_mut().and_then(|stream| stream.hear(heard, wanted));
         if let Some(stride) = &mut self.stride {
             stride.hear(heard, wanted);
         }
         if let Some(next_line) = &mut self.next_line {
-            next_line.hear(heard, wanted);
+            next_line.hear(heard, has, wanted);
         }
         asked_ps
     }

@@ -18,25 +18,20 @@ impl NextLine {
         Self { last: u64::MAX, lines: spec.lines.into(), by_neighbours: spec.by_neighbours, uses }
     }
 
-    /// Returns whether it asks which lines beside that of an access the level has.
     #[inline]
-    pub(super) fn asks_for_neighbours(&self) -> bool {
-        self.by_neighbours
-    }
-
-    #[inline]
-    pub(super) fn hear(&mut self, heard: &Heard, wanted: &mut Wanted) {
+    pub(super) fn hear(&mut self, heard: &Heard, mut has: impl FnMut(u64) -> bool, wanted: &mut Wanted) {
         let line = heard.line;
         if std::mem::replace(&mut self.last, line) == line {
             return;
         }
         let is_worth_it = self.uses.as_mut().is_none_or(|uses| uses.hear(heard));
-        let up = match (self.by_neighbours, heard.neighbours) {
-            (false, _) | (true, [true, false]) => true,
-            (true, [false, true]) => false,
-            (true, [false, false]) if heard.is_miss => true,
-            (true, _) => return,
-        };
+        let up = !self.by_neighbours
+            || match [line.wrapping_sub(1), line + 1].map(&mut has) {
+                [true, false] => true,
+                [false, true] => false,
+                [false, false] if heard.is_miss => true,
+                _ => return,
+            };
         if is_worth_it {
             let distances = 1..=self.lines;
             distances.for_each(|by| want(wanted, if up { line + by } else { line.wrapping_sub(by) }, heard));
@@ -98,14 +93,14 @@ mod tests {
     use super::*;
 
     fn heard(instruction: u64, line: u64) -> Heard {
-        Heard { instruction, page: 0, line, is_miss: true, neighbours: [false; 2], at_ps: line }
+        Heard { instruction, page: 0, line, is_miss: true, at_ps: line }
     }
 
     #[test]
     fn the_lines_behind_are_wanted_once_and_within_the_page() {
         let mut next_line = NextLine::new(&NextLineSpec { lines: 2, by_neighbours: false, remembered: 0 });
         let mut wanted = Wanted::new();
-        [7, 7, 62, 63].into_iter().for_each(|line| next_line.hear(&heard(0, line), &mut wanted));
+        [7, 7, 62, 63].into_iter().for_each(|line| next_line.hear(&heard(0, line), |_| true, &mut wanted));
         assert_eq!(wanted[..], [(8, 7), (9, 7), (63, 62)]);
     }
 
@@ -118,7 +113,8 @@ mod tests {
             .zip((8..).step_by(8))
             .filter_map(|((neighbours, is_miss), line)| {
                 let mut wanted = Wanted::new();
-                next_line.hear(&Heard { is_miss, neighbours, ..heard(0, line) }, &mut wanted);
+                let has = |beside: u64| neighbours[usize::from(beside > line)];
+                next_line.hear(&Heard { is_miss, ..heard(0, line) }, has, &mut wanted);
                 wanted.first().map(|&(wanted, _)| wanted as i64 - line as i64)
             })
             .collect();
@@ -132,7 +128,7 @@ mod tests {
             let mut wanted = Wanted::new();
             lines.for_each(|line| {
                 wanted.clear();
-                next_line.hear(&heard(instruction, line), &mut wanted);
+                next_line.hear(&heard(instruction, line), |_| true, &mut wanted);
             });
             wanted.len()
         };

@@ -177,14 +177,7 @@ mod tests {
         let (mut all, mut own) = (Vec::new(), None);
         for (at, &line) in (1..).zip(lines) {
             let (page, place) = (line >> PAGE_SHIFT, line % LINES as u64);
-            let heard = Heard {
-                instruction: 0,
-                page,
-                line: page * APART + place,
-                is_miss: true,
-                neighbours: [false; 2],
-                at_ps: at,
-            };
+            let heard = Heard { instruction: 0, page, line: page * APART + place, is_miss: true, at_ps: at };
             let mut wanted = Wanted::new();
             own = stream.hear(&heard, &mut wanted).map(|asked| at - asked);
             for (line, asked) in wanted {

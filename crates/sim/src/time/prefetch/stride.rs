@@ -61,17 +61,7 @@ mod tests {
         let mut stride = Stride::new(&StrideSpec { instructions: 16, distance: 4 });
         let mut wanted = Wanted::new();
         for &line in lines {
-            stride.hear(
-                &Heard {
-                    instruction: 0x1000,
-                    page: 0,
-                    line,
-                    is_miss: true,
-                    neighbours: [false; 2],
-                    at_ps: 0,
-                },
-                &mut wanted,
-            );
+            stride.hear(&Heard { instruction: 0x1000, page: 0, line, is_miss: true, at_ps: 0 }, &mut wanted);
         }
         wanted.iter().map(|(line, _)| *line).collect()
     }

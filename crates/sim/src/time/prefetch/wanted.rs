@@ -21,8 +21,6 @@ pub(in crate::time) struct Heard {
     pub(in crate::time) line: u64,
     /// Whether the level did not have it.
     pub(in crate::time) is_miss: bool,
-    /// Whether the level has the line before, and the one behind; only of a level whose prefetchers ask.
-    pub(in crate::time) neighbours: [bool; 2],
     /// When it is.
     pub(in crate::time) at_ps: u64,
 }

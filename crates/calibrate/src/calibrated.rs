@@ -92,7 +92,7 @@ const ROWS: &[Row] = &[
     row(Quantity::RefreshEvery,       "memory.refresh", "every", Form::Nanoseconds, "by the share of loads that take 60 ns longer than most"),
     row(Quantity::RefreshLasts,       "memory.refresh", "lasts", Form::Nanoseconds, "by how much longer these take"),
     row(Quantity::ReadBandwidth,      "memory", "bandwidth", Form::Bandwidth, "reading memory in order, in a second"),
-    row(Quantity::WriteBandwidth,     "memory", "", Form::Bandwidth, "writing memory in order"),
+    row(Quantity::WriteBandwidth,     "memory", "write-bandwidth", Form::Bandwidth, "writing memory in order"),
     row(Quantity::MinorFault,         "kernel", "minor-fault", Form::Nanoseconds, "first touch of 4 KiB, less the zeroing"),
     row(Quantity::ZeroPage,           "kernel", "zero-page", Form::Nanoseconds, "first touch of 2 MiB less that of 4 KiB, by 511"),
     row(Quantity::ZeroHugePage,       "kernel", "zero-huge-page", Form::Nanoseconds, "first touch of 2 MiB, less minor-fault"),

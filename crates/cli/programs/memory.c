@@ -69,7 +69,7 @@ static double radix(uint64_t bytes, uint64_t rounds)
    uint64_t count = bytes / 16, *from = malloc(count * 8), *to = malloc(count * 8);
    for (uint64_t i = 0; i < count; i++) {
       from[i] = next_random(&state);
-      to[i] = 0;
+      to[i] = i;
    }
    for (uint64_t round = 0; round < rounds; round++) {
       uint64_t place[256] = { 0 }, begin = 0;

@@ -7,9 +7,8 @@ use pagewalk_sim::metrics::names::{fault, time};
 use pagewalk_sim::metrics::{Name, RunResult};
 use pagewalk_sim::run::{RunOptions, run as run_machines};
 use pagewalk_sim::spec::MachineSpec;
-use pagewalk_sim::spec::settings::{DataflowSpec, Replacement, SlotsSpec};
+use pagewalk_sim::spec::settings::{DataflowSpec, LineIndexing, Replacement, SlotsSpec};
 use pagewalk_trace::Source;
-use pagewalk_vm::sets::Indexing;
 
 use super::programs::Runnable;
 use crate::ending;
@@ -76,7 +75,7 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
     Ingredient {
         name: "sets",
         switch_off: |machine| {
-            machine.hierarchy.caches.iter_mut().for_each(|cache| cache.indexing = Indexing::Modulo);
+            machine.hierarchy.caches.iter_mut().for_each(|cache| cache.indexing = LineIndexing::Modulo);
         },
     },
     Ingredient { name: "bandwidth", switch_off: |machine| machine.hierarchy.memory.line_ps = None },

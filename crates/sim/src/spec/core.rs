@@ -73,6 +73,7 @@ section! {
         vector_load_units: u32 = "vector-load-units" integer(1, 8) or "2", "of these, loads to vector and floating-point registers";
         store_units: u32 = "store-units" integer(1, 8) or "2", "stores per cycle";
         vector_store_units: u32 = "vector-store-units" integer(1, 8) or "1", "of these, stores of vector and floating-point registers";
+        prefetches: u32 = "prefetches" integer(1, 1_024) or "64", "lines that the prefetchers of a core wait for at once";
         line_fill: u32 = "line-fill" integer(0, 64) or "0", "cycles in which the first cache takes a line; 0 for any number of lines at once";
         drain: u32 = "drain" integer(1, 8) or "2", "stores to one line that leave the store buffer in a cycle, one behind the other";
         integer_units: u32 = "integer-units" integer(1, 8) or "4", "operations on general registers per cycle";
@@ -225,6 +226,8 @@ section! {
         count: u32 = "count" integer(1, 64) or "1", "walks under way at once, per core";
         enters: u32 = "enters" word(&ENTERS) or "\"l1\"", "the cache level that a walk's references enter";
         start_ps: u64 = "start" time(MILLISECOND_PS) or "\"0 cycles\"", "from the miss in the last TLB to the look into the walk caches";
+        retry_ps: u64 = "retry" time(MILLISECOND_PS) or "\"0 cycles\"",
+            "what each load that waits for a walker, from the fourth to the ninth, adds to a walk: it asks again and again; of a core that executes instructions";
     }
 }
 

@@ -1,7 +1,5 @@
 //! Caches, DRAM and the mesh of a machine file.
 
-use pagewalk_vm::sets::Indexing;
-
 use super::core::CoreSpec;
 use super::error::Diagnostic;
 use super::geometry::{Misfit, check_cache};
@@ -25,12 +23,28 @@ static REPLACEMENTS: Words<Replacement> = Words(&[
     ),
 ]);
 
-static INDEXINGS: Words<Indexing> = Words(&[
-    ("modulo", Indexing::Modulo, "the line's number modulo the number of sets"),
+/// The way from a line to its set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LineIndexing {
+    /// The line's number modulo the number of sets.
+    Modulo,
+    /// The same, once the low bits are exclusive-or'ed with the bits above them.
+    XorFold,
+    /// The same, but for the low bits that are within a page.
+    PageFold,
+}
+
+static INDEXINGS: Words<LineIndexing> = Words(&[
+    ("modulo", LineIndexing::Modulo, "the line's number modulo the number of sets"),
     (
         "xor-fold",
-        Indexing::XorFold,
+        LineIndexing::XorFold,
         "the same, once its low bits are exclusive-or'ed with as many bits above them",
+    ),
+    (
+        "page-fold",
+        LineIndexing::PageFold,
+        "the same, but for the lowest six bits: lines of a page of 4 KiB are not mixed",
     ),
 ]);
 
@@ -41,7 +55,7 @@ section! {
         ways: u32 = "ways" integer(1, MAX_WAYS), "ways of a set";
         latency_ps: u64 = "latency" time(MILLISECOND_PS), "load-to-use time of a hit, from the core; grows with the level";
         replacement: Replacement = "replacement" word(&REPLACEMENTS) or "\"lru\"", "the line of a set that is evicted";
-        indexing: Indexing = "index" word(&INDEXINGS) or "\"modulo\"", "the set of a line, by its physical address";
+        indexing: LineIndexing = "index" word(&INDEXINGS) or "\"modulo\"", "the set of a line, by its physical address";
         prefetch: Option<PrefetchSpec> = "prefetch" part(PrefetchSpec),
             "prefetchers, which bring lines into this level (with `core.dataflow`, where the source says which blocks are executed)";
     }
@@ -87,6 +101,8 @@ section! {
             "load-to-use time of an access that misses every cache, above the last cache's; with `dram`, without the time there, and with `refresh`, with the mean wait for it";
         line_ps: Option<u64> = "bandwidth" maybe_bytes(1 << 20, 1 << 50) as |bytes| bytes.map(persistent::line_ps),
             "bytes that memory takes and gives in a second, together; without it, as many as are wanted. Not with `dram`, which has channels";
+        write_line_ps: Option<u64> = "write-bandwidth" maybe_bytes(1 << 20, 1 << 50) as |bytes| bytes.map(persistent::line_ps),
+            "bytes that memory takes in a second, if they have a way of their own: `bandwidth`, which it needs, is what memory gives then";
         refresh: Option<RefreshSpec> = "refresh" part(RefreshSpec), "moments at which a line cannot be had, because its bank is refreshed; not with `dram`";
         dram: Option<DramSpec> = "dram" part(DramSpec), "controllers, banks and rows; without them, DRAM is a latency";
     }
@@ -118,6 +134,10 @@ pub(super) fn memory(table: &Table, caches: &[CacheSpec], resolver: &mut Resolve
     }
     if let Some(refresh) = table.section("refresh")? {
         check_refresh(table, refresh, latency_ps, resolver)?;
+    }
+    if table.bytes("write-bandwidth").is_some() && table.bytes("bandwidth").is_none() {
+        let message = "memory: a bandwidth of writes, and none of reads";
+        return resolver.refuse(message, "write `bandwidth`, too", table, &["write-bandwidth"]);
     }
     if let Some(dram) = table.section("dram")? {
         if table.bytes("bandwidth").is_some() {

@@ -18,7 +18,7 @@ pub use super::flash::{CollectionHolds, Distribution, FlashSpec, FlashTimes, Gar
 pub use super::frames::{BuddySpec, FrameDesign, FrameKind, HashKind, IcebergSpec};
 pub use super::host::HostSpec;
 pub use super::kernel::{AllocationSpec, FaultSteps, HugePagePolicy, KernelSpec};
-pub use super::memory::{CacheSpec, DramSpec, MemorySpec, MeshSpec, RefreshSpec, TagSpec};
+pub use super::memory::{CacheSpec, DramSpec, LineIndexing, MemorySpec, MeshSpec, RefreshSpec, TagSpec};
 pub use super::persistent::PersistentSpec;
 pub use super::prefetch::{NextLineSpec, PrefetchSpec, StreamSpec, StrideSpec};
 pub use super::reclaim::{ClockSpec, HorizonLruSpec, IcebergLruSpec, LruSpec, ReclaimDesign, ReclaimKind};

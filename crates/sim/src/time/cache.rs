@@ -5,12 +5,12 @@
 //! are private to a core. Not modelled: coherence traffic, bank conflicts of caches; of DRAM, what
 //! [`Dram`](super::Dram) leaves out, and without `[memory.dram]`, rows and banks.
 
-use pagewalk_vm::addr::PhysAddr;
-use pagewalk_vm::sets::{Indexing, LineArray};
+use pagewalk_vm::addr::{PAGE_SHIFT, PhysAddr};
+use pagewalk_vm::sets::LineArray;
 
 use super::Missed;
 use super::fetched::InstructionCache;
-use super::followed::Followed;
+use super::followed::Following;
 use super::memory::Memory;
 use super::mesh::Mesh;
 use super::reference::MemoryReference;
@@ -18,7 +18,7 @@ use super::refresh::Refresh;
 use super::tiered::{Requester, TieredMemory};
 use crate::metrics::Rows;
 use crate::metrics::names::{cache, memory};
-use crate::spec::settings::{CacheSpec, MachineSpec, MemorySpec, RefreshSpec, Replacement};
+use crate::spec::settings::{CacheSpec, LineIndexing, MachineSpec, MemorySpec, RefreshSpec, Replacement};
 
 /// log2 of the line size in bytes.
 pub(super) const LINE_SHIFT: u32 = 6;
@@ -61,7 +61,11 @@ impl Cache {
     fn new(spec: &CacheSpec, end: PhysAddr) -> Self {
         let lines = lines(spec.bytes, spec.ways, spec.replacement, end);
         Self {
-            lines: if spec.indexing == Indexing::XorFold { lines.folded() } else { lines },
+            lines: match spec.indexing {
+                LineIndexing::Modulo => lines,
+                LineIndexing::XorFold => lines.folded(0),
+                LineIndexing::PageFold => lines.folded(PAGE_SHIFT - LINE_SHIFT),
+            },
             latency_ps: spec.latency_ps,
             counts: CacheCounts::default(),
         }
@@ -116,7 +120,7 @@ pub struct MemoryHierarchy {
     walk_enters: usize,
     lines: MemoryLines,
     /// Of cores that execute instructions.
-    pub(super) followed: Option<Box<Followed>>,
+    pub(super) followed: Option<Box<Following>>,
     /// By core, the first cache for instructions, if they are fetched.
     pub(super) instructions: Vec<InstructionCache>,
 }
@@ -282,7 +286,7 @@ impl MemoryHierarchy {
         };
         let done_ps = match &mut self.memory {
             Memory::Plain(refresh) => free_ps(refresh),
-            Memory::Limited(refresh, bandwidth) => bandwidth.take(free_ps(refresh)),
+            Memory::Limited(refresh, ways) => ways.read(free_ps(refresh)),
             Memory::Dram(dram) => dram.line(there_ps, addr.frame().0),
             Memory::Tiered(tier) => {
                 let (write, walk) = (kind.stores(), kind == MemoryReference::Walk);
@@ -377,7 +381,7 @@ impl MemoryHierarchy {
         let addr = PhysAddr(line << LINE_SHIFT);
         match &mut self.memory {
             Memory::Plain(_) => {}
-            Memory::Limited(_, bandwidth) => drop(bandwidth.take(at_ps)),
+            Memory::Limited(_, ways) => ways.write(at_ps),
             Memory::Dram(dram) => drop(dram.line(at_ps, addr.frame().0)),
             Memory::Tiered(tier) => tier.write_back(at_ps, addr),
         }

@@ -12,13 +12,9 @@ use crate::metrics::Rows;
 use crate::metrics::names::{cache, memory};
 use crate::spec::settings::MachineSpec;
 
-/// Lines that the prefetchers of a core wait for at once. Misses of the second cache that Zen 3 has under way: AnandTech, "AMD Zen 3
-/// Ryzen Deep Dive Review", 2020.
-const UNDER_WAY: u32 = 64;
-
 /// What a hierarchy knows of each core's lines on their way, and its prefetchers.
 #[derive(Clone, Debug)]
-pub(super) struct Followed {
+pub(super) struct Following {
     /// By core.
     cores: Vec<Core>,
     has_caches: bool,
@@ -34,6 +30,7 @@ struct Core {
     filling: Option<Bandwidth>,
     /// By level, nearest first.
     prefetchers: Vec<Option<Prefetchers>>,
+    /// Lines that its prefetchers wait for.
     under_way: Pool,
 }
 
@@ -52,8 +49,20 @@ pub(super) struct Found {
     pub(super) page: u64,
     pub(super) addr: PhysAddr,
     pub(super) at_ps: u64,
+    /// What its translation had taken by then.
+    pub(super) translation_ps: u64,
     pub(super) level: usize,
     pub(super) latency_ps: u64,
+}
+
+/// What becomes of an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Followed {
+    pub(super) latency_ps: u64,
+    /// How long of the latency memory hands over other lines.
+    pub(super) queued_ps: u64,
+    /// By how much the access goes out earlier: a prefetcher has had its page translated.
+    pub(super) earlier_ps: u64,
 }
 
 impl Found {
@@ -62,16 +71,18 @@ impl Found {
     }
 }
 
-impl Followed {
+impl Following {
     /// Creates the prefetchers of a machine's cores, which have heard of nothing.
     pub(super) fn new(spec: &MachineSpec) -> Self {
         let caches = &spec.hierarchy.caches;
-        let fill_cycles = spec.core.dataflow.as_ref().map_or(0, |own| u64::from(own.line_fill));
+        let own = spec.core.dataflow.as_ref();
+        let fill_cycles = own.map_or(0, |own| u64::from(own.line_fill));
+        let under_way = own.map_or(1, |own| own.prefetches);
         let core = || Core {
             arrivals: Arrivals::new(),
             filling: (fill_cycles > 0).then(|| Bandwidth::new(fill_cycles * spec.core.cycle_ps)),
             prefetchers: caches.iter().map(Prefetchers::new).collect(),
-            under_way: Pool::new(UNDER_WAY),
+            under_way: Pool::new(under_way),
         };
         Self {
             cores: (0..spec.core.count).map(|_| core()).collect(),
@@ -94,18 +105,18 @@ impl Followed {
 impl MemoryHierarchy {
     /// Follows the accesses of the machine's cores from now on.
     pub(super) fn follow_cores(&mut self, spec: &MachineSpec) {
-        self.followed = Some(Box::new(Followed::new(spec)));
+        self.followed = Some(Box::new(Following::new(spec)));
     }
 
-    /// Follows an access: it waits for a line that is on its way, and prefetchers hear of it. Returns the latency, and how long of this
-    /// memory hands over other lines.
+    /// Follows an access: it waits for a line that is on its way, and prefetchers hear of it.
     #[inline]
-    pub(super) fn follow(&mut self, core: usize, found: &Found) -> (u64, u64) {
+    pub(super) fn follow(&mut self, core: usize, found: &Found) -> Followed {
         match &mut self.followed {
             Some(followed) if found.level == 0 && followed.has_caches => {
                 let arrives_ps = followed.cores[core].arrivals.behind(found.line(), found.at_ps).unwrap_or(0);
                 self.let_hear(core, found, 0);
-                (found.latency_ps.max(arrives_ps.saturating_sub(found.at_ps)), 0)
+                let latency_ps = found.latency_ps.max(arrives_ps.saturating_sub(found.at_ps));
+                Followed { latency_ps, ..Followed::default() }
             }
             _ => self.follow_farther(core, found),
         }
@@ -113,11 +124,14 @@ impl MemoryHierarchy {
 
     /// The same of an access that is not found in the nearest cache.
     #[inline(never)]
-    fn follow_farther(&mut self, core: usize, found: &Found) -> (u64, u64) {
+    fn follow_farther(&mut self, core: usize, found: &Found) -> Followed {
         let (levels, line) = (self.levels(), found.line());
         let queued_ps = self.queued_ps(found.level, found.latency_ps);
-        let mut latency_ps = found.latency_ps;
-        let Some(followed) = &mut self.followed else { return (latency_ps, queued_ps) };
+        let Found { at_ps, translation_ps, mut latency_ps, .. } = *found;
+        let mut earlier_ps = 0;
+        let Some(followed) = &mut self.followed else {
+            return Followed { latency_ps, queued_ps, earlier_ps };
+        };
         let arrivals = &mut followed.cores[core].arrivals;
         let is_under_way = arrivals.behind(line, found.at_ps).filter(|_| found.level < levels);
         if let Some(arrives_ps) = is_under_way {
@@ -126,9 +140,11 @@ impl MemoryHierarchy {
         let nearest_ps = self.nearest_latency_ps();
         for level in 0..levels.min(found.level + 1) {
             if let Some(asked_ps) = self.let_hear(core, found, level) {
-                // It was asked for when its page had not been reached yet.
-                latency_ps =
-                    latency_ps.min((asked_ps + latency_ps).saturating_sub(found.at_ps).max(nearest_ps));
+                // It was asked for when its page had not been reached yet, with a translation of its own.
+                let gone_ps = asked_ps + translation_ps;
+                earlier_ps = translation_ps.min(at_ps.saturating_sub(gone_ps));
+                let left_ps = (gone_ps + latency_ps).saturating_sub(at_ps - earlier_ps);
+                latency_ps = latency_ps.min(left_ps.max(nearest_ps));
             }
         }
         if found.level > 0
@@ -136,11 +152,12 @@ impl MemoryHierarchy {
             && let Some(followed) = &mut self.followed
         {
             let own = &mut followed.cores[core];
-            let arrives_ps = own.fill(found.at_ps + latency_ps);
+            let at_ps = at_ps - earlier_ps;
+            let arrives_ps = own.fill(at_ps + latency_ps);
             own.arrivals.note(line, arrives_ps);
-            latency_ps = arrives_ps - found.at_ps;
+            latency_ps = arrives_ps - at_ps;
         }
-        (latency_ps, queued_ps.min(latency_ps))
+        Followed { latency_ps, queued_ps: queued_ps.min(latency_ps), earlier_ps }
     }
 
     /// Lets the prefetchers of a level that an access reached hear of it; returns when they asked for its line, if that was earlier.
@@ -191,7 +208,7 @@ impl MemoryHierarchy {
         };
         self.fill(core, line, into, from, false, asked_ps);
         let Some(followed) = &mut self.followed else { return };
-        let Followed { cores, prefetched, memory_prefetch_reads, .. } = &mut **followed;
+        let Following { cores, prefetched, memory_prefetch_reads, .. } = &mut **followed;
         *memory_prefetch_reads += u64::from(from == levels);
         cores[core].under_way.take(asked_ps, |start_ps| start_ps + latency_ps);
         let arrives_ps = asked_ps + latency_ps;
@@ -200,5 +217,57 @@ impl MemoryHierarchy {
         if let Some(prefetched) = prefetched {
             prefetched[into] += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec;
+    use crate::spec::settings::{PrefetchSpec, StreamSpec};
+
+    /// A page's lines in turn, a microsecond apart, and then the first line of the next page, whose translation took so long: what becomes of
+    /// it.
+    fn into_the_next_page(translation_ps: u64, prefetch: Option<PrefetchSpec>) -> Followed {
+        let mut spec = spec::load("zen3").expect("a built-in machine");
+        spec.hierarchy.memory.refresh = None;
+        spec.hierarchy.caches.iter_mut().for_each(|cache| cache.prefetch = None);
+        spec.hierarchy.caches[0].prefetch = prefetch;
+        let mut memory = MemoryHierarchy::new(&spec, PhysAddr(1 << 30));
+        memory.follow_cores(&spec);
+        let mut last = Followed::default();
+        for line in 0..65 {
+            let addr = PhysAddr(line << LINE_SHIFT);
+            let translation_ps = if line == 64 { translation_ps } else { 0 };
+            let at_ps = (line + 1) * 1_000_000 + translation_ps;
+            let answer = memory.access(0, addr, MemoryReference::Load, at_ps).ok();
+            let (level, latency_ps) = answer.expect("no page is elsewhere");
+            let found =
+                Found { instruction: 0, page: line / 64, addr, at_ps, translation_ps, level, latency_ps };
+            last = memory.follow(0, &found);
+        }
+        last
+    }
+
+    #[test]
+    fn a_stream_has_its_next_page_translated_while_the_program_is_in_the_one_before() {
+        let stream = || {
+            let stream = Some(StreamSpec { pages: 4, distance: 8 });
+            Some(PrefetchSpec { next_line: None, stride: None, stream })
+        };
+        let nearest_ps = into_the_next_page(0, stream()).latency_ps;
+        let memory_ps = into_the_next_page(0, None).latency_ps;
+        assert!(memory_ps > 10 * nearest_ps, "{nearest_ps}, {memory_ps}");
+        let of = |ps| into_the_next_page(ps, stream());
+        let all = |latency_ps, earlier_ps| Followed { latency_ps, queued_ps: 0, earlier_ps };
+        // It was asked for eight microseconds before.
+        assert_eq!(of(100_000), all(nearest_ps, 100_000));
+        assert_eq!(
+            of(8_000_000),
+            all(memory_ps, 8_000_000),
+            "there just in time, and then its line is asked for"
+        );
+        assert_eq!(of(9_000_000), all(memory_ps, 8_000_000), "the rest of a walk that is longer");
+        assert_eq!(into_the_next_page(100_000, None), all(memory_ps, 0));
     }
 }

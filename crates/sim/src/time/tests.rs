@@ -1,7 +1,6 @@
 //! The interval model against its own equations, at the tick.
 
 use pagewalk_vm::addr::{Granule, PhysAddr, VirtAddr};
-use pagewalk_vm::sets::Indexing;
 use pagewalk_vm::table::cuckoo::Policy;
 use pagewalk_vm::table::hashed::HashedDesign;
 use pagewalk_vm::table::{Waits, WalkRead};
@@ -10,7 +9,7 @@ use super::{Clock, CoreTime, IntervalClock, WalkBegin};
 use crate::metrics::Rows;
 use crate::metrics::names::time as names;
 use crate::spec;
-use crate::spec::settings::{CacheSpec, MachineSpec, Replacement, TableKind, WalkerSpec};
+use crate::spec::settings::{CacheSpec, LineIndexing, MachineSpec, Replacement, TableKind, WalkerSpec};
 use crate::spec::table::{HashedSpec, RadixSpec};
 
 const CYCLE: u64 = 500;
@@ -30,7 +29,7 @@ fn machine() -> MachineSpec {
         ways: 16,
         latency_ps: 0,
         replacement: Replacement::Lru,
-        indexing: Indexing::Modulo,
+        indexing: LineIndexing::Modulo,
         prefetch: None,
     };
     spec.hierarchy.caches = vec![
@@ -108,7 +107,7 @@ fn walked(reads: &[(u64, Waits)], table: TableKind) -> u64 {
 fn walked_on(reads: &[(u64, Waits)], second: &[(u64, Waits)], table: TableKind) -> u64 {
     let mut spec = machine();
     spec.translation.table = table;
-    spec.translation.walker = WalkerSpec { count: 1, enters: 2, start_ps: 0 };
+    spec.translation.walker = WalkerSpec { count: 1, enters: 2, start_ps: 0, retry_ps: 0 };
     let mut clock = clock_of(&spec);
     clock.segment(0, Some(1), 1);
     // The last line is in the second level already.
@@ -165,7 +164,7 @@ fn a_second_table_adds_its_references_and_nothing_else() {
 #[test]
 fn a_second_table_in_the_background_follows_the_first() {
     let mut spec = machine();
-    spec.translation.walker = WalkerSpec { count: 2, enters: 1, start_ps: 0 };
+    spec.translation.walker = WalkerSpec { count: 2, enters: 1, start_ps: 0, retry_ps: 0 };
     let mut clock = clock_of(&spec);
     clock.segment(0, Some(1), 1);
     clock.begin(0);

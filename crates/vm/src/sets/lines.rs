@@ -91,15 +91,17 @@ impl LineArray {
     }
 
     /// Lets an empty array fold the numbers of lines: the low bits, as many as the number of sets has beyond its first, are exclusive-or'ed with
-    /// as many above them. Lines that are a power of two apart so lie in many sets, as the last caches of processors have it.
+    /// as many above them, but for the lowest `kept`. Lines that are a power of two apart so lie in many sets, as the last caches of
+    /// processors have it.
     #[must_use]
-    pub fn folded(mut self) -> Self {
+    pub fn folded(mut self, kept: u32) -> Self {
         let sets = match &self.layout {
             Layout::Modulo(slots) => slots.lines.sets(),
             _ => self.set_mask + 1,
         };
-        self.fold_shift = sets.ilog2();
-        self.fold_mask = (1 << self.fold_shift) - 1;
+        let bits = sets.ilog2();
+        self.fold_shift = bits.saturating_sub(kept);
+        self.fold_mask = ((1 << bits) - 1) & !((1 << kept) - 1);
         self
     }
 

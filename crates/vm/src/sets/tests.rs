@@ -209,10 +209,12 @@ fn a_line_array_equals_the_naive_list_in_every_layout() {
             |line| line,
         );
         let bits = (lines / ways).ilog2();
-        let folded = LineArray::new(lines, ways, line_bits).unwrap().folded();
-        equals_the_naive_list(folded, (lines, ways, line_bits), |line| {
-            line ^ ((line >> bits) & ((1 << bits) - 1))
-        });
+        for kept in [0, 2, 6] {
+            let folded = LineArray::new(lines, ways, line_bits).unwrap().folded(kept);
+            equals_the_naive_list(folded, (lines, ways, line_bits), |line| {
+                line ^ (((line >> bits) << kept) & ((1 << bits) - 1))
+            });
+        }
     }
 }
 
@@ -242,15 +244,19 @@ fn equals_the_naive_list(
 
 #[test]
 fn lines_a_power_of_two_apart_lie_in_all_sets_of_a_folded_array_and_in_one_of_another() {
-    // 64 sets of 4 ways; 256 lines, 64 lines apart.
-    let held = |mut array: LineArray| {
+    // 64 sets of 4 ways; 256 lines.
+    let held = |mut array: LineArray, apart: u64| {
         for line in 0..256 {
-            array.insert(64 * line, false);
+            array.insert(apart * line, false);
         }
-        (0..256).filter(|line| array.holds(64 * line)).count()
+        (0..256).filter(|line| array.holds(apart * line)).count()
     };
-    assert_eq!(held(LineArray::new(256, 4, 20).unwrap()), 4);
-    assert_eq!(held(LineArray::new(256, 4, 20).unwrap().folded()), 256);
+    let array = || LineArray::new(256, 4, 20).unwrap();
+    assert_eq!(held(array(), 64), 4);
+    assert_eq!(held(array().folded(0), 64), 256);
+    // The lowest four of six bits are kept: lines lie in one of 16 sets, or those that are four apart in 16 of them.
+    assert_eq!([4, 64].map(|apart| held(array().folded(4), apart)), [64, 16]);
+    assert_eq!(held(array().folded(6), 64), 4);
 }
 
 /// The share of hits in a cycle of so many lines, and in lines of which each is used twice and then no more.

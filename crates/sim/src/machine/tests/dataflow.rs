@@ -184,6 +184,8 @@ fn a_stream_takes_what_the_bandwidth_of_memory_allows() {
     assert_near(cycles_of_loop(&limited, bytes, &stores, store), line, "lines that are stored to");
     let small = changed(limited, |spec| spec.hierarchy.caches.truncate(1));
     assert_near(cycles_of_loop(&small, bytes, &stores, store), 2.0 * line, "lines that come and go");
+    let apart = changed(small, |spec| spec.hierarchy.memory.write_line_ps = Some(7_450));
+    assert_near(cycles_of_loop(&apart, bytes, &stores, store), line, "lines that go in a way of their own");
 }
 
 #[test]

@@ -155,6 +155,7 @@ fn memory() {
             refusal(&refresh("lasts = \"0 ns\"")),
             refusal(&refresh("every = \"1 us\"\nlasts = \"500 ns\"")),
             refusal(&refresh("[memory.dram]")),
+            refusal(&format!("{NAME}[memory]\nwrite-bandwidth = \"12GiB\"\n")),
         ],
     );
 }

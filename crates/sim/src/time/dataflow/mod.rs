@@ -274,16 +274,23 @@ impl Dataflow {
         self.cores[core].place.making.is_some_and(|making| making.modifies)
     }
 
+    /// Returns whether what a core did last is a load.
+    #[inline]
+    pub(super) fn loads(&self, core: usize) -> bool {
+        self.cores[core].place.making.is_some_and(|making| !making.store)
+    }
+
     /// Issues a further part of the access that was issued last; returns when.
     pub(super) fn issue_part_ps(&mut self, core: usize) -> u64 {
         self.cores[core].issue_part() * self.cycle_ps
     }
 
-    /// Completes the access that was issued last; `reference` says what became of it, given the address of its instruction.
+    /// Completes the access that was issued last; `reference` says what became of it, given the address of its instruction and when it was
+    /// issued.
     #[inline(always)]
-    pub(super) fn complete(&mut self, core: usize, reference: impl FnOnce(u64) -> Reference) {
+    pub(super) fn complete(&mut self, core: usize, reference: impl FnOnce(u64, u64) -> Reference) {
         let pipeline = &mut self.cores[core];
-        let reference = reference(pipeline.instruction());
+        let reference = reference(pipeline.instruction(), pipeline.place.issued * self.cycle_ps);
         pipeline.complete(&reference);
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::walkers::Walkers;
 use crate::spec::settings::MachineSpec;
 use crate::time::pool::Pool;
 
@@ -35,7 +36,7 @@ pub(super) struct CoreClock {
     /// The outstanding-miss registers of the core.
     pub(super) registers: Pool,
     /// The page walkers of the core.
-    pub(super) walkers: Pool,
+    pub(super) walkers: Walkers,
     pub(super) spent: Spent,
 }
 
@@ -68,7 +69,7 @@ impl CoreClock {
             walked_beside_ps: 0,
             in_flight: VecDeque::new(),
             registers: Pool::new(spec.core.outstanding),
-            walkers: Pool::new(spec.translation.walker.count),
+            walkers: Walkers::new(&spec.translation.walker),
             spent: Spent::default(),
         }
     }

@@ -4,7 +4,7 @@ use pagewalk_vm::addr::{PhysAddr, VirtAddr};
 
 use super::IntervalClock;
 use crate::time::dataflow::Reference;
-use crate::time::followed::Found;
+use crate::time::followed::{Followed, Found};
 
 impl IntervalClock {
     /// Goes on to the next line of instructions.
@@ -43,15 +43,18 @@ impl IntervalClock {
         (level, latency_ps): (usize, u64),
     ) {
         let Self { dataflow: Some(dataflow), memory, cores, .. } = self else { return };
-        dataflow.complete(core, |instruction| {
-            let found = Found { instruction, page: from.page().0, addr, at_ps, level, latency_ps };
-            let (latency_ps, queued_ps) = memory.follow(core, &found);
+        dataflow.complete(core, |instruction, issued_ps| {
             let clock = &mut cores[core];
-            let mut ready_ps = clock.translated_ps;
+            let translation_ps = clock.translated_ps.saturating_sub(issued_ps);
+            let page = from.page().0;
+            let found = Found { instruction, page, addr, at_ps, translation_ps, level, latency_ps };
+            let Followed { latency_ps, queued_ps, earlier_ps } = memory.follow(core, &found);
+            let translated_ps = clock.translated_ps - earlier_ps;
+            let mut ready_ps = translated_ps;
             if level > 0 {
                 ready_ps = clock.registers.take(ready_ps, |start_ps| start_ps + latency_ps);
             }
-            let (translated_ps, done_ps) = (clock.translated_ps, ready_ps + latency_ps);
+            let done_ps = ready_ps + latency_ps;
             let alone_ps = found.latency_ps.saturating_sub(queued_ps);
             Reference { addr: addr.0, write, level, alone_ps, translated_ps, done_ps, queued_ps }
         });

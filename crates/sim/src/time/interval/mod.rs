@@ -37,6 +37,7 @@ mod design;
 mod executing;
 mod kernel;
 mod tier;
+mod walkers;
 
 use pagewalk_trace::{BlockId, Code};
 use pagewalk_vm::addr::{PhysAddr, VirtAddr};
@@ -275,9 +276,9 @@ impl CoreTime for IntervalClock {
                 Waits::Background => {}
             }
         }
-        let held_ps = latency_ps + slowest_ps;
-        let start_ps = clock.walkers.take(missed_ps, |start_ps| start_ps + held_ps);
-        clock.translated_ps = start_ps + latency_ps + deciding_ps.unwrap_or(slowest_ps);
+        let for_load = self.dataflow.as_ref().is_some_and(|dataflow| dataflow.loads(core));
+        let (start_ps, longer_ps) = clock.walkers.take(missed_ps, latency_ps + slowest_ps, for_load);
+        clock.translated_ps = start_ps + longer_ps + latency_ps + deciding_ps.unwrap_or(slowest_ps);
         None
     }
 

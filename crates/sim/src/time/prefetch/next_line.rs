@@ -24,7 +24,9 @@ impl NextLine {
         if std::mem::replace(&mut self.last, line) == line {
             return;
         }
-        let is_worth_it = self.uses.as_mut().is_none_or(|uses| uses.hear(heard));
+        if let Some(uses) = &mut self.uses {
+            uses.used(line);
+        }
         let up = !self.by_neighbours
             || match [line.wrapping_sub(1), line + 1].map(&mut has) {
                 [true, false] => true,
@@ -32,9 +34,9 @@ impl NextLine {
                 [false, false] if heard.is_miss => true,
                 _ => return,
             };
-        if is_worth_it {
-            let distances = 1..=self.lines;
-            distances.for_each(|by| want(wanted, if up { line + by } else { line.wrapping_sub(by) }, heard));
+        let away = |by: u64| if up { line + by } else { line.wrapping_sub(by) };
+        if self.uses.as_mut().is_none_or(|uses| uses.is_worth_it(heard.instruction, away(1))) {
+            (1..=self.lines).for_each(|by| want(wanted, away(by), heard));
         }
     }
 }
@@ -45,14 +47,14 @@ const INSTRUCTIONS: usize = 256;
 const SURE: u8 = 15;
 const LEAST: u8 = 8;
 
-/// What is known of the use of lines behind others, by the instruction that used the one before; both tables are direct-mapped.
+/// What is known of the use of lines beside others, by the instruction that used the one before; both tables are direct-mapped.
 #[derive(Clone, Debug)]
 struct Uses {
     remembered: Box<[Remembered]>,
     worth: Box<[u8; INSTRUCTIONS]>,
 }
 
-/// A line behind one that an instruction has used.
+/// A line beside one that an instruction has used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Remembered {
     line: u64,
@@ -66,20 +68,28 @@ impl Uses {
         Self { remembered: remembered.into_boxed_slice(), worth: Box::new([LEAST; INSTRUCTIONS]) }
     }
 
-    /// Hears of a line that is used; returns whether the one behind it is likely to be.
+    fn slot(&mut self, line: u64) -> &mut Remembered {
+        let slot = (line ^ (line >> 12)) as usize & (self.remembered.len() - 1);
+        &mut self.remembered[slot]
+    }
+
+    /// Hears of a line that is used.
     #[inline]
-    fn hear(&mut self, heard: &Heard) -> bool {
-        let slot = |line: u64| (line ^ (line >> 12)) as usize & (self.remembered.len() - 1);
-        let [own, behind] = [heard.line, heard.line + 1].map(slot);
-        let found = &mut self.remembered[own];
-        if found.is_waiting && found.line == heard.line {
+    fn used(&mut self, line: u64) {
+        let found = self.slot(line);
+        if found.is_waiting && found.line == line {
             found.is_waiting = false;
-            let worth = &mut self.worth[usize::from(found.instruction)];
-            *worth = SURE.min(*worth + 1);
+            let instruction = usize::from(found.instruction);
+            self.worth[instruction] = SURE.min(self.worth[instruction] + 1);
         }
-        let instruction = (heard.instruction ^ (heard.instruction >> 8)) as u8;
-        let new = Remembered { line: heard.line + 1, instruction, is_waiting: true };
-        let old = std::mem::replace(&mut self.remembered[behind], new);
+    }
+
+    /// Remembers the line beside one that an instruction has used; returns whether it is likely to be used.
+    #[inline]
+    fn is_worth_it(&mut self, instruction: u64, beside: u64) -> bool {
+        let instruction = (instruction ^ (instruction >> 8)) as u8;
+        let new = Remembered { line: beside, instruction, is_waiting: true };
+        let old = std::mem::replace(self.slot(beside), new);
         if old.is_waiting && old.line != new.line {
             let worth = &mut self.worth[usize::from(old.instruction)];
             *worth = worth.saturating_sub(1);
@@ -119,6 +129,32 @@ mod tests {
             })
             .collect();
         assert_eq!(wanted, [1, 1, 1, -1, -1]);
+    }
+
+    #[test]
+    fn lines_beside_others_are_remembered_in_both_directions() {
+        let spec = NextLineSpec { lines: 1, by_neighbours: true, remembered: 64 };
+        // Places far from each other, of one line each or of two, the upper one first; each line beside the one before is there.
+        let wanted = |steps: &[u64]| {
+            let mut next_line = NextLine::new(&spec);
+            let (mut wanted, mut last) = (Wanted::new(), 0);
+            for place in (1..200).map(|place| 1_000 * place) {
+                for step in steps {
+                    wanted.clear();
+                    let has = |line| line == last;
+                    next_line.hear(&heard(1, place - step), has, &mut wanted);
+                    last = place - step;
+                }
+            }
+            wanted.len()
+        };
+        assert_eq!(wanted(&[0]), 0, "none of a line alone");
+        assert_eq!(wanted(&[0, 1]), 0, "none of two");
+        assert_eq!(
+            wanted(&[0, 1, 2, 3, 4]),
+            1,
+            "most of five are worth it, and the last one asks for another"
+        );
     }
 
     #[test]

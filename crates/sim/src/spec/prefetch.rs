@@ -27,7 +27,7 @@ section! {
         lines: u32 = "lines" integer(1, 8) or "1", "lines behind the one that is used";
         by_neighbours: bool = "direction" word(&DIRECTION) or "\"up\"", "the lines that the level asks for";
         remembered: u32 = "remembered" integer(0, 65_536) or "0",
-            "lines behind others that are remembered, to see whether they are used: an instruction of which most are not gets none; rounded up to a power of two. 0: each gets them";
+            "lines beside others that are remembered, to see whether they are used: an instruction of which most are not gets none; rounded up to a power of two. 0: each gets them";
     }
 }
 

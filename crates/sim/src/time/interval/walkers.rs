@@ -7,7 +7,7 @@ use crate::time::pool::Pool;
 /// are in the second cache. Nothing is lost by up to eleven chains at once, and no more by twenty than by sixteen.
 const AT_NO_COST: usize = 3;
 const AT_A_COST: usize = 6;
-/// Loads that have waited, of which some still do. As many as make a difference, and some of whom it is late.
+/// The loads that are remembered: more than make a difference, because some of them no longer wait.
 const REMEMBERED: usize = 16;
 
 /// Walkers, each of which is busy with a walk at a time.

@@ -60,6 +60,8 @@ const ROWS: &[Row] = &[
     row(Quantity::Cycle,              "core", "frequency", Form::Frequency, "a chain of additions"),
     row(Quantity::Width,              "core", "width", Form::Count(64), "instructions of several kinds, per cycle"),
     row(Quantity::Window,             "core", "window", Form::Count(65_536), "instructions between two misses that still overlap"),
+    row(Quantity::Registers,          "core.dataflow", "registers", Form::Count(65_536), "results in general registers between two misses that still overlap"),
+    row(Quantity::VectorRegisters,    "core.dataflow", "vector-registers", Form::Count(65_536), "the same in vector registers"),
     row(Quantity::Outstanding,        "core", "outstanding", Form::Count(4_096), "latency of one chain over the time of a load in 8 to 32 chains"),
     row(Quantity::Misprediction,      "core.dataflow", "misprediction", Form::Count(1_000), "random branches against known ones, less the 3 cycles of a branch"),
     row(Quantity::LoadUnits,          "core.dataflow", "load-units", Form::Count(8), "independent loads per cycle"),
@@ -89,8 +91,9 @@ const ROWS: &[Row] = &[
     row(Quantity::ThirdCacheBytes,    "caches.l3", "size", Form::CacheBytes, "usable now, by chains over 1 to 32 MiB; other processors and guests have the rest"),
     row(Quantity::HostPages,          "host", "pages", Form::HostPages, "translation from 4 KiB to 4 KiB of one huge page, on 512 of them; with entries for huge pages, none"),
     row(Quantity::Dram,               "memory", "latency", Form::Nanoseconds, "a chain over 256 MiB in huge pages, less their translation"),
-    row(Quantity::RefreshEvery,       "memory.refresh", "every", Form::Nanoseconds, "by the share of loads that take 60 ns longer than most"),
-    row(Quantity::RefreshLasts,       "memory.refresh", "lasts", Form::Nanoseconds, "by how much longer these take"),
+    row(Quantity::RefreshEvery,       "memory.refresh", "every", Form::Nanoseconds, "the period with which loads of a line take 60 ns longer than most"),
+    row(Quantity::RefreshLasts,       "memory.refresh", "lasts", Form::Nanoseconds, "by the share of loads that do so, less those at other times"),
+    row(Quantity::RefreshSpread,      "memory.refresh", "spread", Form::Nanoseconds, "by how many loads are late where the most are"),
     row(Quantity::ReadBandwidth,      "memory", "bandwidth", Form::Bandwidth, "reading memory in order, in a second"),
     row(Quantity::WriteBandwidth,     "memory", "write-bandwidth", Form::Bandwidth, "writing memory in order"),
     row(Quantity::MinorFault,         "kernel", "minor-fault", Form::Nanoseconds, "first touch of 4 KiB, less the zeroing"),
@@ -256,7 +259,7 @@ fn text(row: &Row, host: &Host, measured: &Measurements, document: &DocumentMut)
             measured.value(Quantity::Width).is_some_and(|width| found.round() >= width.round())
         }
         Quantity::HostPages => host.is_guest,
-        Quantity::RefreshEvery | Quantity::RefreshLasts => refreshes_end(measured),
+        Quantity::RefreshEvery | Quantity::RefreshLasts | Quantity::RefreshSpread => refreshes_end(measured),
         _ => true,
     };
     is_sound.then_some(())?;
@@ -287,9 +290,10 @@ fn refreshes_end(measured: &Measurements) -> bool {
     // The base machines' memory takes longer than that.
     let load = measured.value(Quantity::Dram).unwrap_or(f64::INFINITY).min(80.0);
     let refresh = measured.value(Quantity::RefreshEvery).zip(measured.value(Quantity::RefreshLasts));
-    refresh.is_some_and(|(every, lasts)| {
+    let spread = measured.value(Quantity::RefreshSpread);
+    refresh.zip(spread).is_some_and(|((every, lasts), spread)| {
         let wait = lasts * lasts / (2.0 * every);
-        lasts >= 1.0 && 1.1 * lasts < every && every < 1e6 && wait < load / 2.0
+        lasts >= 1.0 && 1.1 * (lasts + spread) < every && every < 1e6 && wait < load / 2.0
     })
 }
 

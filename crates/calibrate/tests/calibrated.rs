@@ -32,10 +32,12 @@ fn host(third_ways: &str) -> Host {
 }
 
 /// What a quiet host of the reference machine's kind measures.
-const QUIET: [(Quantity, f64); 44] = [
+const QUIET: [(Quantity, f64); 47] = [
     (Quantity::Cycle, 0.3115),
     (Quantity::Width, 5.83),
     (Quantity::Window, 248.0),
+    (Quantity::Registers, 196.0),
+    (Quantity::VectorRegisters, 156.0),
     (Quantity::Outstanding, 18.9),
     (Quantity::Misprediction, 16.4),
     (Quantity::LoadUnits, 3.01),
@@ -66,6 +68,7 @@ const QUIET: [(Quantity, f64); 44] = [
     (Quantity::Dram, 141.26),
     (Quantity::RefreshEvery, 1_400.0),
     (Quantity::RefreshLasts, 170.0),
+    (Quantity::RefreshSpread, 230.0),
     (Quantity::ReadBandwidth, 16.04),
     (Quantity::WriteBandwidth, 12.5),
     (Quantity::MinorFault, 1_790.0),

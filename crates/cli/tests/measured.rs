@@ -111,11 +111,13 @@ fn a_program_of_the_user_is_judged() {
         "line fills",
         "prefetchers",
         "refresh",
+        "registers",
         "replacement",
         "schedulers",
         "sets",
         "slots",
         "units",
+        "waiting walks",
         "wrong ways",
     ];
     assert_eq!(without.keys().collect::<Vec<_>>(), ingredients);

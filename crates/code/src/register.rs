@@ -61,6 +61,27 @@ impl Registers {
         Self(self.0 | other.0)
     }
 
+    /// Returns the set of the registers that are in both sets.
+    #[inline]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Returns the set of so many registers, from a number on.
+    ///
+    /// # Panics
+    ///
+    /// One of them has the number [`Register::COUNT`] or a larger one.
+    pub const fn range(first: u8, count: u8) -> Self {
+        let mut set = Self::EMPTY;
+        let mut number = first;
+        while number - first < count {
+            set.insert(Register::new(number));
+            number += 1;
+        }
+        set
+    }
+
     /// Adds a register to the set.
     #[inline]
     pub const fn insert(&mut self, register: Register) {

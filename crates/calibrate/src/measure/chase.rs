@@ -182,8 +182,9 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn misses_at_any_distance_lead_to_the_same_place() {
+        use crate::measure::instructions::{COPIES, RESULTS, VECTOR_RESULTS};
         let mut ring = Ring::new(64, IN_LINES, Pages::Huge).expect("memory");
-        for (fillers, round) in crate::measure::instructions::TWO_MISSES {
+        for (fillers, round) in [COPIES, RESULTS, VECTOR_RESULTS].into_iter().flatten() {
             let from = ring.starts::<2>();
             // SAFETY: as in `two_misses`.
             let to = unsafe { round(from, 3) };

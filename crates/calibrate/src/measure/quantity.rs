@@ -13,6 +13,10 @@ pub enum Quantity {
     Width,
     /// Instructions between two misses that still overlap.
     Window,
+    /// Results in general registers between two misses that still overlap.
+    Registers,
+    /// Results in vector registers between them.
+    VectorRegisters,
     /// Loads that begin per cycle.
     LoadUnits,
     /// Stores that begin per cycle.
@@ -65,6 +69,8 @@ pub enum Quantity {
     RefreshEvery,
     /// Nanoseconds for which it cannot.
     RefreshLasts,
+    /// Nanoseconds within which it begins, by chance.
+    RefreshSpread,
     /// Misses that are under way at a time.
     Outstanding,
     /// Entries of the first TLB for data, as far as pages of 4 KiB hit in it.
@@ -118,13 +124,18 @@ impl Quantity {
             | Self::ShuffleUnits
             | Self::CrossUnits => Statistic::Highest,
             // A sibling thread takes half of the window, too.
-            Self::ReadBandwidth | Self::WriteBandwidth | Self::Window => Statistic::UpperQuartile,
+            Self::ReadBandwidth
+            | Self::WriteBandwidth
+            | Self::Window
+            | Self::Registers
+            | Self::VectorRegisters => Statistic::UpperQuartile,
             Self::Outstanding
             | Self::ThirdCacheBytes
             | Self::FirstTlbReach
             | Self::SecondTlbReach
             | Self::RefreshEvery
-            | Self::RefreshLasts => Statistic::Median,
+            | Self::RefreshLasts
+            | Self::RefreshSpread => Statistic::Median,
             _ => Statistic::LowerQuartile,
         }
     }

@@ -1,26 +1,32 @@
-//! The window of a core: how far it looks ahead while it waits for a load.
+//! The window of a core: how far it looks ahead while it waits for a load, and how many results it has room for.
 
 use super::bench::Bench;
 use super::chase::Ring;
-use super::instructions::TWO_MISSES;
+use super::instructions::{COPIES, Distances, RESULTS, VECTOR_RESULTS};
 use super::quantity::Quantity;
 use super::{Found, Lab};
 
 /// Rounds of two misses in a sample: 40 us and more.
 const ROUNDS: usize = 200;
 
-/// The window.
+/// The window, and the registers for results. Where these are more than the window has instructions, they are as many.
 pub(super) fn window(lab: &mut Lab<'_>) -> Found {
-    let rounds = rounds(&mut lab.bench, &mut lab.dram);
-    vec![(Quantity::Window, edge(&rounds).into_iter().collect())]
+    let mut edge = |all: &Distances| {
+        let rounds = rounds(&mut lab.bench, &mut lab.dram, all);
+        edge(&rounds).into_iter().collect()
+    };
+    vec![
+        (Quantity::Window, edge(COPIES)),
+        (Quantity::Registers, edge(RESULTS)),
+        (Quantity::VectorRegisters, edge(VECTOR_RESULTS)),
+    ]
 }
 
 /// Returns, by distance, the least time of a round of two misses: other programs only add time.
-fn rounds(bench: &mut Bench<'_>, dram: &mut Ring) -> Vec<(usize, f64)> {
-    let mut least: Vec<(usize, f64)> =
-        TWO_MISSES.iter().map(|(fillers, _)| (*fillers, f64::INFINITY)).collect();
+fn rounds(bench: &mut Bench<'_>, dram: &mut Ring, all: &Distances) -> Vec<(usize, f64)> {
+    let mut least: Vec<(usize, f64)> = all.iter().map(|(fillers, _)| (*fillers, f64::INFINITY)).collect();
     for _ in 0..bench.samples {
-        for ((_, run), (_, least)) in TWO_MISSES.iter().zip(&mut least) {
+        for ((_, run), (_, least)) in all.iter().zip(&mut least) {
             if bench.is_stopped() {
                 return Vec::new();
             }

@@ -50,6 +50,10 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
         },
     },
     Ingredient {
+        name: "registers",
+        switch_off: |machine| of_core(machine, |core| (core.registers, core.vector_registers) = (0, 0)),
+    },
+    Ingredient {
         name: "foreseen loads",
         switch_off: |machine| {
             of_core(machine, |core| (core.renamed_stores, core.foreseen_loads) = (0, 0));
@@ -80,6 +84,7 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
     },
     Ingredient { name: "bandwidth", switch_off: |machine| machine.hierarchy.memory.line_ps = None },
     Ingredient { name: "refresh", switch_off: |machine| machine.hierarchy.memory.refresh = None },
+    Ingredient { name: "waiting walks", switch_off: |machine| machine.translation.walker.retry_ps = 0 },
     Ingredient { name: "fetch", switch_off: |machine| machine.translation.fetch = None },
     Ingredient { name: "kernel writes", switch_off: |machine| machine.kernel.writes_are_cached = false },
 ];

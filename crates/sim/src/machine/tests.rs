@@ -51,6 +51,7 @@ mod paging;
 mod pairs;
 mod reach;
 mod refreshes;
+mod registers;
 mod serving;
 mod serving_code;
 mod strings;

@@ -62,6 +62,8 @@ section! {
         scheduler: u32 = "scheduler" integer(0, 65_536) or "0", "instructions that wait for registers or a unit; 0: as many as the window";
         vector_scheduler: u32 = "vector-scheduler" integer(0, 65_536) or "0", "operations on vectors that wait so; 0: they have places of `scheduler`";
         load_scheduler: u32 = "load-scheduler" integer(0, 65_536) or "0", "loads that wait so; 0: they have places of `scheduler`";
+        registers: u32 = "registers" integer(0, 65_536) or "0", "results in general registers of instructions in flight, by eights; 0: as many as they have";
+        vector_registers: u32 = "vector-registers" integer(0, 65_536) or "0", "results in vector and floating-point registers, by eights; 0: as many as they have";
         dispatched_operations: u32 = "dispatched-operations" integer(0, 64) or "0", "operations on general registers that are dispatched in a cycle; 0: as many as `width`";
         dispatched_accesses: u32 = "dispatched-accesses" integer(0, 64) or "0", "instructions that load or store, dispatched in a cycle; 0: as many as `width`";
         renamed_stores: u32 = "renamed-stores" integer(0, 64) or "10",

@@ -103,16 +103,18 @@ section! {
             "bytes that memory takes and gives in a second, together; without it, as many as are wanted. Not with `dram`, which has channels";
         write_line_ps: Option<u64> = "write-bandwidth" maybe_bytes(1 << 20, 1 << 50) as |bytes| bytes.map(persistent::line_ps),
             "bytes that memory takes in a second, if they have a way of their own: `bandwidth`, which it needs, is what memory gives then";
-        refresh: Option<RefreshSpec> = "refresh" part(RefreshSpec), "moments at which a line cannot be had, because its bank is refreshed; not with `dram`";
+        refresh: Option<RefreshSpec> = "refresh" part(RefreshSpec), "moments at which a line cannot be had, because its rank is refreshed; not with `dram`";
         dram: Option<DramSpec> = "dram" part(DramSpec), "controllers, banks and rows; without them, DRAM is a latency";
     }
 }
 
 section! {
-    /// The refreshing of DRAM: lines of a bank wait for its end.
+    /// The refreshing of DRAM: lines of a rank wait for its end.
     pub struct RefreshSpec {
-        every_ps: u64 = "every" time(MILLISECOND_PS) or "\"3.9 us\"", "time from one refresh of a bank to the next; above `lasts`";
-        lasts_ps: u64 = "lasts" time(MILLISECOND_PS) or "\"130 ns\"", "time that one takes";
+        every_ps: u64 = "every" time(MILLISECOND_PS) or "\"3.9 us\"", "time from one refresh of a rank to the next; above `lasts`";
+        lasts_ps: u64 = "lasts" time(MILLISECOND_PS) or "\"160 ns\"", "time that one takes";
+        spread_ps: u64 = "spread" time(MILLISECOND_PS) or "\"0 ns\"", "time within which each channel begins it, by chance; with `lasts`, below `every`";
+        ranks: u32 = "ranks" integer(1, 64) or "2", "ranks, which are refreshed one after the other, each with all of its lines";
     }
 }
 
@@ -156,16 +158,17 @@ fn check_refresh(memory: &Table, table: &Table, latency_ps: u64, resolver: &mut 
         return resolver.refuse_section(table, message, "leave one of them out");
     }
     let [every_ps, lasts_ps] = [resolver.time(table, "every")?, resolver.time(table, "lasts")?];
-    if lasts_ps >= every_ps || lasts_ps == 0 {
+    let spread_ps = resolver.time(table, "spread")?;
+    if lasts_ps + spread_ps >= every_ps || lasts_ps == 0 {
         let message = "memory: a refresh ends before the next begins, and takes some time";
         return resolver.refuse(
             message,
-            "write more for `every` than for `lasts`",
+            "write more for `every` than for `lasts` and `spread` together",
             table,
-            &["every", "lasts"],
+            &["every", "lasts", "spread"],
         );
     }
-    if (RefreshSpec { every_ps, lasts_ps }).mean_ps() >= latency_ps {
+    if (RefreshSpec { every_ps, lasts_ps, spread_ps, ranks: 1 }).mean_ps() >= latency_ps {
         let message = "memory: the mean wait for a refresh is a part of the latency, and no shorter";
         return resolver.refuse(message, "write less for `lasts`", table, &["lasts"]);
     }

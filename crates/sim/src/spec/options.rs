@@ -184,7 +184,7 @@ impl Reader<'_> {
 
     fn source(&mut self, value: &Spanned<DeValue<'_>>) -> Option<Leaf> {
         let origin = self.origin(value);
-        match value::read(&key::Kind::Text { max_chars: 2_000 }, value.get_ref()) {
+        match value::read(&key::Kind::Text { max_chars: 4_000 }, value.get_ref()) {
             Ok(value) => Some(Leaf { value, origin }),
             Err(wrong) => self
                 .errors

@@ -153,6 +153,7 @@ fn memory() {
             refusal(&frames(&format!("{free}\n[table.radix]\ngranule = \"16KiB\""))),
             refusal(&refresh("every = \"1 us\"\nlasts = \"1 us\"")),
             refusal(&refresh("lasts = \"0 ns\"")),
+            refusal(&refresh("every = \"1 us\"\nlasts = \"200 ns\"\nspread = \"900 ns\"")),
             refusal(&refresh("every = \"1 us\"\nlasts = \"500 ns\"")),
             refusal(&refresh("[memory.dram]")),
             refusal(&format!("{NAME}[memory]\nwrite-bandwidth = \"12GiB\"\n")),

@@ -56,6 +56,7 @@ mod plan;
 mod predictor;
 mod ready;
 mod references;
+mod renaming;
 mod scheduler;
 mod slots;
 mod speculation;
@@ -69,13 +70,14 @@ use pagewalk_trace::{BlockId, Code, Isa};
 
 use self::pipeline::Pipeline;
 use self::plan::Plan;
+use self::renaming::Files;
 use self::speculation::Blocks;
 pub(super) use self::state::Charged;
 use self::state::Design;
 use self::units::work;
 use crate::metrics::Rows;
 use crate::metrics::names::time;
-use crate::spec::settings::{DataflowSpec, LatenciesSpec, MachineSpec, SlotsSpec};
+use crate::spec::settings::{DataflowSpec, MachineSpec};
 use crate::time::cache::MemoryHierarchy;
 
 /// The pipelines of all cores, and the blocks of the program.
@@ -97,17 +99,17 @@ pub(super) struct Dataflow {
 /// What instructions take on a machine's cores.
 #[derive(Debug)]
 struct Planner {
-    latencies: LatenciesSpec,
-    slots: SlotsSpec,
+    spec: DataflowSpec,
     /// The cycles of an instruction that the kernel executes.
     system: u32,
-    are_dependences_followed: bool,
 }
 
 impl Planner {
-    fn plan(&self, block: &Block) -> Plan {
-        let plan = Plan::of(block, &self.slots, |class| work(class, &self.latencies, self.system));
-        if self.are_dependences_followed { plan } else { plan.without_dependences() }
+    fn plan(&self, block: &Block, isa: Isa) -> Plan {
+        let files = Files::new(isa, &self.spec);
+        let work = |class| work(class, &self.spec.latencies, self.system);
+        let plan = Plan::of(block, &self.spec.slots, &files, work);
+        if self.spec.are_dependences_followed { plan } else { plan.without_dependences() }
     }
 }
 
@@ -142,10 +144,8 @@ impl Dataflow {
             caches: machine.hierarchy.caches.len(),
             refill: spec.misprediction.into(),
             planner: Planner {
-                latencies: spec.latencies.clone(),
-                slots: spec.slots.clone(),
+                spec: spec.clone(),
                 system: u32::try_from(machine.kernel.system_call_ps / core.cycle_ps).unwrap_or(u32::MAX),
-                are_dependences_followed: spec.are_dependences_followed,
             },
             blocks: Blocks::default(),
             cores: (0..core.count).map(|_| Pipeline::new(design.clone())).collect(),
@@ -164,7 +164,8 @@ impl Dataflow {
             Isa::Aarch64 => Some(Block::of_aarch64(code.addr.0, &code.bytes)),
             Isa::LoongArch64 => None,
         };
-        self.blocks.take(code.block.0 as usize, block.map(|block| Box::new(self.planner.plan(&block))));
+        self.blocks
+            .take(code.block.0 as usize, block.map(|block| Box::new(self.planner.plan(&block, code.isa))));
     }
 
     /// Begins the execution of a block that makes so many accesses, of which so many have been made; what is left of the block before it is

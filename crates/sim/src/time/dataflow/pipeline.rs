@@ -2,6 +2,7 @@
 
 use super::charges::{Charges, Waited};
 use super::plan::{Operation, Plan, Planned};
+use super::renaming::Results;
 use super::scheduler::{Enters, Waits};
 use super::speculation::{Speculation, Wrong};
 use super::state::{Back, Current, Design, Execution, Front, Place, Repetition};
@@ -205,7 +206,7 @@ impl Pipeline {
         }
         self.place.making = None;
         let enters = Enters { operation: false, access: true };
-        let dispatched = self.take_dispatch(1, enters, Waits::Loads, false);
+        let dispatched = self.take_dispatch(1, Results::NONE, enters, Waits::Loads, false);
         self.current = Current { dispatched: Some(dispatched), ..Current::default() };
         let issued = self.execution.units.take(Unit::LOAD, dispatched + 1, 1);
         self.place.issue(issued)
@@ -269,6 +270,7 @@ impl Pipeline {
         }
         let dispatched = self.take_dispatch(
             operation.slots,
+            operation.work.results,
             operation.work.enters,
             operation.work.waits,
             operation.stores,
@@ -292,16 +294,25 @@ impl Pipeline {
                 self.front.dispatch.begin(begins);
             }
         }
-        let Work { enters, waits, .. } = operation.work;
-        let dispatched = self.take_dispatch(slots, enters, waits, operation.stores && !joins);
+        let Work { enters, waits, results, .. } = operation.work;
+        let stores = operation.stores && !joins;
+        let dispatched = self.take_dispatch(slots, results, enters, waits, stores);
         let joins = joins && operation.stores;
         self.current = Current { dispatched: Some(dispatched), joins, ..Current::default() };
         dispatched
     }
 
     #[inline(always)]
-    fn take_dispatch(&mut self, slots: u8, enters: Enters, waits: Waits, stores: bool) -> u64 {
+    fn take_dispatch(
+        &mut self,
+        slots: u8,
+        results: Results,
+        enters: Enters,
+        waits: Waits,
+        stores: bool,
+    ) -> u64 {
         let mut from = self.front.dispatch.cycle().max(self.back.window.free());
+        from = from.max(self.back.renaming.take(results, self.back.retire.cycle()));
         if slots > 0 {
             from = self.execution.schedulers.free(waits, from);
         }

@@ -34,7 +34,7 @@ impl Pipeline {
         let (mut done, mut before) = (place.done, back.retire.cycle());
         let mut window = back.window.turn();
         for operation in &plan.operations[place.instruction..end] {
-            let mut dispatched = window.free();
+            let mut dispatched = window.free().max(back.renaming.take(operation.work.results, before));
             if !IS_FREE {
                 dispatched = front.begins(dispatched.max(front.dispatch.cycle()));
             }

@@ -4,6 +4,7 @@ use pagewalk_code::{Block, Class, Direction, Flow, Instruction, Operand, Records
 
 use super::decoded::pieces;
 use super::ready::Names;
+use super::renaming::{Files, Results};
 use super::scheduler::{Enters, Waits};
 use super::slots::slots;
 use super::targets::Last;
@@ -92,7 +93,13 @@ pub(super) struct Making {
 const LEAST_RENAMED: u16 = 4;
 
 impl Operation {
-    fn new(instruction: &Instruction, work: Work, slots: u8, sets: &mut Vec<Registers>) -> Self {
+    fn new(
+        instruction: &Instruction,
+        work: Work,
+        slots: u8,
+        files: &Files,
+        sets: &mut Vec<Registers>,
+    ) -> Self {
         let Instruction { class, flow, operands, .. } = instruction;
         let repeats = *flow == Flow::Repeat;
         // A repetition waits for no other one: the core knows the addresses of all.
@@ -111,6 +118,7 @@ impl Operation {
             work: Work {
                 enters: Enters { access: !operands.is_empty(), ..work.enters },
                 waits: if only_loads { Waits::Loads } else { work.waits },
+                results: Results::of(instruction, writes, files),
                 ..work
             },
             slots,
@@ -171,14 +179,14 @@ impl Planned {
 
 impl Plan {
     /// Plans the operations and the accesses of a block, where `work` says what an operation of a class takes.
-    pub(super) fn of(block: &Block, own: &SlotsSpec, work: impl Fn(Class) -> Work) -> Self {
+    pub(super) fn of(block: &Block, own: &SlotsSpec, files: &Files, work: impl Fn(Class) -> Work) -> Self {
         let addr = block.addr;
         let at = |instruction: &Instruction| addr.wrapping_add(instruction.offset.into());
         let (mut operations, mut accesses, mut sets) = (Vec::<Operation>::new(), Vec::new(), Vec::new());
         for (number, instruction) in (0..).zip(&block.instructions) {
             let before = (number as usize).checked_sub(1).map(|before| &block.instructions[before]);
             let slots = slots(instruction, before, own);
-            operations.push(Operation::new(instruction, work(instruction.class), slots, &mut sets));
+            operations.push(Operation::new(instruction, work(instruction.class), slots, files, &mut sets));
             for (store, not) in [(false, Direction::Store), (true, Direction::Load)] {
                 let operands = instruction.operands.iter().filter(|operand| operand.direction != not);
                 accesses.extend(operands.map(|operand| {
@@ -248,13 +256,14 @@ mod tests {
         unit: None,
         enters: Enters { operation: false, access: false },
         waits: Waits::Operations,
+        results: Results::NONE,
         latency: 1,
         holds: 1,
         is_serial: false,
     };
 
     fn times(code: &[u8], all: u32) -> Vec<(u32, bool, u32)> {
-        let plan = Plan::of(&Block::of_x86_64(0x1000, code), &SlotsSpec::ONE, |_| ADDITION);
+        let plan = Plan::of(&Block::of_x86_64(0x1000, code), &SlotsSpec::ONE, &Files::NONE, |_| ADDITION);
         let entries = plan.accesses.iter().enumerate();
         entries
             .map(|(entry, access)| (access.instruction, access.making.store, plan.times(entry, all)))

@@ -7,6 +7,7 @@ use super::order::{InOrder, Ring};
 use super::owned::{Missed, Owned};
 use super::plan::{Making, Operation, Plan, Planned};
 use super::ready::Ready;
+use super::renaming::Renaming;
 use super::scheduler::Schedulers;
 use super::taken::Taken;
 use super::targets::Targets;
@@ -156,6 +157,7 @@ pub(super) struct Back {
     drained: u64,
     pub(super) stores: Ring,
     pub(super) owned: Owned,
+    pub(super) renaming: Renaming,
 }
 
 /// Where the program is.
@@ -378,6 +380,7 @@ impl Back {
             drained: NO_LINE,
             stores: Ring::new(design.spec.store_buffer as usize),
             owned: Owned::new(design.first.as_ref()),
+            renaming: Renaming::new(&design.spec),
         }
     }
 }

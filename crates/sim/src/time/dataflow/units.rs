@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use pagewalk_code::Class;
 
+use super::renaming::Results;
 use super::scheduler::{Enters, Waits};
 use crate::spec::settings::{DataflowSpec, LatenciesSpec};
 
@@ -108,6 +109,8 @@ pub(super) struct Work {
     /// What of it enters the schedulers, and where it waits until it begins.
     pub(super) enters: Enters,
     pub(super) waits: Waits,
+    /// What it writes to registers that a core may run out of; of a class alone that is not known.
+    pub(super) results: Results,
     /// Cycles from the sources to the result.
     pub(super) latency: u32,
     /// Cycles for which a division, or an atomic operation, holds its unit.
@@ -165,7 +168,8 @@ pub(super) fn work(class: Class, own: &LatenciesSpec, system: u32) -> Work {
     let is_serial = matches!(class, Class::Fence | Class::System);
     let waits = Waits::of(unit);
     let operation = unit.is_some() && waits == Waits::Operations;
-    Work { unit, enters: Enters { operation, access: false }, waits, latency, holds, is_serial }
+    let (enters, results) = (Enters { operation, access: false }, Results::NONE);
+    Work { unit, enters, waits, results, latency, holds, is_serial }
 }
 
 /// The units of a core, by the cycles in which they are taken.

@@ -73,13 +73,11 @@ impl Registers {
     ///
     /// One of them has the number [`Register::COUNT`] or a larger one.
     pub const fn range(first: u8, count: u8) -> Self {
-        let mut set = Self::EMPTY;
-        let mut number = first;
-        while number - first < count {
-            set.insert(Register::new(number));
-            number += 1;
+        assert!(first as usize + count as usize <= Register::COUNT);
+        match count {
+            0 => Self::EMPTY,
+            _ => Self(u64::MAX >> (Register::COUNT - count as usize) << first),
         }
-        set
     }
 
     /// Adds a register to the set.

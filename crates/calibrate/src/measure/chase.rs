@@ -6,9 +6,9 @@ use std::ptr::with_exposed_provenance;
 use pagewalk_cuckoo::random::SplitMix64;
 
 use super::bench::Bench;
-#[cfg(target_arch = "x86_64")]
-use super::instructions::TwoMisses;
 use super::mapping::{Mapping, PAGE_BYTES, Pages};
+#[cfg(target_arch = "x86_64")]
+use super::misses::TwoMisses;
 
 /// The size of a cache line.
 pub(super) const LINE_BYTES: usize = 64;
@@ -182,7 +182,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn misses_at_any_distance_lead_to_the_same_place() {
-        use crate::measure::instructions::{COPIES, RESULTS, VECTOR_RESULTS};
+        use crate::measure::misses::{COPIES, RESULTS, VECTOR_RESULTS};
         let mut ring = Ring::new(64, IN_LINES, Pages::Huge).expect("memory");
         for (fillers, round) in [COPIES, RESULTS, VECTOR_RESULTS].into_iter().flatten() {
             let from = ring.starts::<2>();

@@ -15,6 +15,9 @@ mod instructions;
 mod kernel;
 #[allow(unsafe_code)] // Memory, and nothing else.
 mod mapping;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)] // Instructions that no compiler chooses, and nothing else.
+mod misses;
 mod probe;
 mod quantity;
 #[cfg(target_arch = "x86_64")]

@@ -2,7 +2,7 @@
 
 use super::bench::Bench;
 use super::chase::Ring;
-use super::instructions::{COPIES, Distances, RESULTS, VECTOR_RESULTS};
+use super::misses::{COPIES, Distances, RESULTS, VECTOR_RESULTS};
 use super::quantity::Quantity;
 use super::{Found, Lab};
 

@@ -9,8 +9,8 @@ const WINDOW: u32 = 60;
 const REFRESH: RefreshSpec =
     RefreshSpec { every_ps: 1_950_000, lasts_ps: 165_000, spread_ps: 260_000, ranks: 2 };
 
-/// Cycles of a load that the window alone limits, by the equations of the model: of `loads` at a time, which retire in order. What a refresh of a
-/// rank takes is stated in cycles.
+/// Cycles of a load that the window alone limits, by the equations of the model: of `loads` at a time, which retire in order. Of a refresh,
+/// cycles from one to the next, how many it lasts, and within how many it begins.
 fn cycles_of_window(latency: f64, refresh: Option<[f64; 3]>, loads: usize) -> f64 {
     let (mut retired, mut last, mut random) = (vec![0.0; loads], 0.0_f64, Random(5));
     let mut parts = [(0.0, 0.0); 4];

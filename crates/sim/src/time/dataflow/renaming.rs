@@ -32,8 +32,8 @@ impl Files {
     #[cfg(test)]
     pub(super) const NONE: Self = Self { general: Registers::EMPTY, vectors: Registers::EMPTY };
 
-    /// Returns the registers of an instruction set that a core has room for only so many of. Of traces without code their kinds are not known. An
-    /// in-order core renames none.
+    /// Returns the registers of an instruction set of which a core can run out: none of a kind that the machine file does not limit, of an
+    /// in-order core, which renames none, and of traces without code, whose kinds of registers are not known.
     pub(super) fn new(isa: Isa, spec: &DataflowSpec) -> Self {
         let (general, vectors) = match isa {
             Isa::X86_64 => (Registers::range(0, x86::GENERAL), Registers::range(x86::GENERAL, x86::VECTORS)),

@@ -122,7 +122,17 @@ pub fn calibrated_file(host: &Host, name: &str, measured: &Measurements) -> Stri
     for row in known {
         enter(&mut document, row, host, measured);
     }
+    if !have_schedulers_own_units(measured) {
+        table(&mut document, "core.dataflow")["schedulers"] = value("shared");
+    }
     document.to_string()
+}
+
+/// Returns whether schedulers may have units of their own, as those of the base machine may: machine files demand four units of vectors for that, and at
+/// most four of general registers.
+fn have_schedulers_own_units(measured: &Measurements) -> bool {
+    let units = |quantity: Quantity| measured.value(quantity).map_or(4.0, f64::round);
+    units(Quantity::IntegerUnits) <= 4.0 && units(Quantity::VectorUnits) == 4.0
 }
 
 /// Says at the top what the file is, and how far to believe it.

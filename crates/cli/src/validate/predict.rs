@@ -46,6 +46,7 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
         switch_off: |machine| {
             of_core(machine, |core| {
                 (core.scheduler, core.vector_scheduler, core.load_scheduler) = (0, 0, 0);
+                core.have_schedulers_own_units = false;
             });
         },
     },

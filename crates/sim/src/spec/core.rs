@@ -41,6 +41,20 @@ static WRONG_WAYS: Words<bool> = Words(&[
     ("followed", true, "what both ways have in common asks for its lines while the branch waits for memory"),
 ]);
 
+static SCHEDULERS: Words<bool> = Words(&[
+    ("shared", false, "an instruction waits for the first unit that is free"),
+    (
+        "own",
+        true,
+        "each unit of general registers has a scheduler, and vectors have two, of which each has a unit that adds and one that multiplies; \
+         instructions enter those in turn that have a unit for them, and wait for this scheduler's units; loads and stores have places beside general registers",
+    ),
+]);
+
+/// Units that may have schedulers of their own, and the most places that each of them has.
+const MOST_SCHEDULERS: u32 = 4;
+const MOST_PLACES: u32 = 120;
+
 static UNITS_LIMITED: Words<bool> =
     Words(&[("limited", true, "as the numbers below"), ("unlimited", false, "one is always free")]);
 
@@ -61,6 +75,8 @@ section! {
             "cycles that a load or a store takes longer whose address has a scaled index, or a base, an index and a displacement";
         scheduler: u32 = "scheduler" integer(0, 65_536) or "0", "instructions that wait for registers or a unit; 0: as many as the window";
         vector_scheduler: u32 = "vector-scheduler" integer(0, 65_536) or "0", "operations on vectors that wait so; 0: they have places of `scheduler`";
+        have_schedulers_own_units: bool = "schedulers" word(&SCHEDULERS) or "\"shared\"", "whether they have units of their own";
+        vector_queue: u32 = "vector-queue" integer(0, 65_536) or "0", "operations on vectors in front of `vector-scheduler`; where schedulers have their own units, these do not begin there";
         load_scheduler: u32 = "load-scheduler" integer(0, 65_536) or "0", "loads that wait so; 0: they have places of `scheduler`";
         registers: u32 = "registers" integer(0, 65_536) or "0", "results in general registers of instructions in flight, by eights; 0: as many as they have";
         vector_registers: u32 = "vector-registers" integer(0, 65_536) or "0", "results in vector and floating-point registers, by eights; 0: as many as they have";
@@ -194,6 +210,7 @@ section! {
 /// The window holds a cycle's instructions, and tables of branches are whole.
 pub(super) fn check_core(table: &Table, resolver: &mut Resolver<'_>) -> Option<()> {
     check_targets(table, resolver);
+    check_schedulers(table, resolver);
     let (width, window) = (table.integer("width")?, table.integer("window")?);
     if window < width {
         let message = format!("core: a window of {window} is smaller than the width of {width}");
@@ -201,6 +218,37 @@ pub(super) fn check_core(table: &Table, resolver: &mut Resolver<'_>) -> Option<(
         let at = table.leaf(if is_default { "width" } else { "window" })?;
         let help = "the window holds at least one cycle's instructions";
         resolver.errors.push(Diagnostic::new(&at.origin, message).help(help));
+    }
+    Some(())
+}
+
+/// Schedulers that have units of their own are as large as each other.
+fn check_schedulers(core: &Table, resolver: &mut Resolver<'_>) -> Option<()> {
+    let table = core.section("dataflow")??;
+    let of = |name| table.integer(name);
+    let (places, units) = (of("scheduler")?, of("integer-units")?);
+    let (vector_places, vector_units) = (of("vector-scheduler")?, of("vector-units")?);
+    if !SCHEDULERS.value(table, "schedulers")? {
+        return Some(());
+    }
+    let fits = |places: u32, schedulers: u32| {
+        places > 0 && places.is_multiple_of(schedulers) && places / schedulers <= MOST_PLACES
+    };
+    if units > MOST_SCHEDULERS || !fits(places, units) {
+        let message = format!("core.dataflow: {places} places for schedulers of {units} units");
+        let help = format!(
+            "{MOST_SCHEDULERS} units at most have schedulers, as large as each other and of {MOST_PLACES} places at most; or write `schedulers = \"shared\"`"
+        );
+        resolver.refuse::<()>(message, help, table, &["scheduler", "integer-units", "schedulers"]);
+    }
+    if vector_units != 4 || !fits(vector_places, 2) {
+        let message = format!(
+            "core.dataflow: {vector_places} places for two schedulers of {vector_units} units of vectors"
+        );
+        let help = format!(
+            "they have four units, and are as large as each other, of {MOST_PLACES} places at most; or write `schedulers = \"shared\"`"
+        );
+        resolver.refuse::<()>(message, help, table, &["vector-scheduler", "vector-units", "schedulers"]);
     }
     Some(())
 }

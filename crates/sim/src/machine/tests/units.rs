@@ -256,17 +256,33 @@ fn dispatch_stops_where_no_scheduler_has_a_place() {
     let zen3 = changed(zen3(), |spec| {
         spec.hierarchy.caches.iter_mut().for_each(|cache| cache.prefetch = None);
     });
-    let without = changed(zen3.clone(), |spec| dataflow(spec).scheduler = 0);
+    let without = changed(zen3.clone(), |spec| {
+        dataflow(spec).have_schedulers_own_units = false;
+        dataflow(spec).scheduler = 0;
+    });
     // add %rdi, %rax
     let add = [0x48, 0x01, 0xf8];
     assert_eq!([80, 110].map(|count| misses(&zen3, &add, count)), [1.0, 2.0], "96 places for operations");
     assert_eq!(misses(&without, &add, 110), 1.0, "as many as the window");
+    // rol $3, %rdi; imul $3, %rdi, %rax
+    let (rotate, multiply) = ([0x48, 0xc1, 0xc7, 3], [0x48, 0x6b, 0xc7, 3]);
+    assert_eq!([44, 52].map(|count| misses(&zen3, &rotate, count)), [1.0, 2.0], "two units shift");
+    assert_eq!([20, 28].map(|count| misses(&zen3, &multiply, count)), [1.0, 2.0], "one multiplies");
+    let shared = changed(zen3.clone(), |spec| dataflow(spec).have_schedulers_own_units = false);
+    assert_eq!(misses(&shared, &multiply, 28), 1.0, "of all units");
     // paddq %xmm1, %xmm0, behind movq %rdi, %xmm0, which waits with vectors, too
     let vectors = |count: usize| {
         let add = [0x66, 0x0f, 0xd4, 0xc1].repeat(count);
         misses(&zen3, &[&[0x66, 0x48, 0x0f, 0x6e, 0xc7][..], &add].concat(), 1)
     };
     assert_eq!([110, 140].map(vectors), [1.0, 2.0], "128 places for operations on vectors");
+    // The same, and movq %rsi, %xmm5; movq %xmm5, %rsi behind them, for which the second load waits: they begin when they have left the queue.
+    let behind = |count: usize| {
+        let add = [0x66, 0x0f, 0xd4, 0xc1].repeat(count);
+        let through = [0x66, 0x48, 0x0f, 0x6e, 0xee, 0x66, 0x48, 0x0f, 0x7e, 0xee];
+        misses(&zen3, &[&[0x66, 0x48, 0x0f, 0x6e, 0xc7][..], &add, &through].concat(), 1)
+    };
+    assert_eq!([55, 75].map(behind), [1.0, 2.0], "64 of the 128 are in the queue");
     // mov %rdi, %rax: a copy waits nowhere.
     assert_eq!(misses(&zen3, &[0x48, 0x89, 0xf8], 200), 1.0, "copies");
 }

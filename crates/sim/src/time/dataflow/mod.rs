@@ -20,6 +20,8 @@
 //!
 //! Until `redirect` the core is on a wrong way, and may come to instructions of the right one there ([`speculation`]).
 //!
+//! Where schedulers have units of their own ([`own_units`]), an instruction waits for the units of one scheduler, which it enters at dispatch.
+//!
 //! Registers are renamed, so only true dependences count. A copy of a register and a register that is set to zero take a slot and no
 //! unit; a conditional jump that fuses with the comparison before it takes none. The front end takes
 //! the instructions of a block from a cycle on, a taken branch ends the cycle, and a queue stands between it and dispatch. A store is done when
@@ -40,7 +42,7 @@
 //!
 //! An access to a line that is on its way waits until it arrives. Prefetchers (`time/prefetch`) hear of each access.
 //!
-//! Left out: lines that only wrong ways ask for, schedulers of single units, bank conflicts, memory ordering. Operations of microcode
+//! Left out: lines that only wrong ways ask for, bank conflicts, memory ordering. Operations of microcode
 //! have assumed latencies.
 
 mod buffer;
@@ -49,6 +51,7 @@ mod decoded;
 mod foresight;
 mod forwarding;
 mod order;
+mod own_units;
 mod owned;
 mod pipeline;
 mod plain;

@@ -326,7 +326,7 @@ impl Pipeline {
             return from;
         }
         self.charges.slots.take(slots);
-        self.front.dispatch_slots(slots, from, |cycle| self.execution.schedulers.enter(enters, cycle))
+        self.front.dispatch_slots(slots, from, |cycle| self.execution.schedulers.enter(enters, waits, cycle))
     }
 
     /// Returns when the result of an instruction, whose loads are done, is there.
@@ -358,12 +358,7 @@ impl Pipeline {
             start = start.max(self.back.retire.cycle());
         }
         if let Some(unit) = work.unit {
-            let has_begun = self.current.loaded > 0;
-            start = match has_begun {
-                true => self.execution.units.take(unit, start, work.holds),
-                false => self.execution.begin(unit, start, work.holds),
-            };
-            self.execution.schedulers.take(operation.work.waits, dispatched, start);
+            start = self.execution.begin_special(&work, unit, dispatched, (start, self.current.loaded > 0));
         }
         let done = if operation.is_zero { dispatched } else { start + u64::from(work.latency) };
         self.execution.ready.write(operation.writes, &plan.sets, done);

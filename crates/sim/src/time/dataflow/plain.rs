@@ -46,7 +46,7 @@ impl Pipeline {
                 }
                 charges.slots.take(operation.slots);
                 dispatched = front.dispatch_slots(operation.slots, dispatched, |cycle| {
-                    execution.schedulers.enter(operation.work.enters, cycle)
+                    execution.schedulers.enter(operation.work.enters, operation.work.waits, cycle)
                 });
             } else {
                 dispatched = dispatched.max(front.dispatch.cycle());

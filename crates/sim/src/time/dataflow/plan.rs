@@ -117,7 +117,13 @@ impl Operation {
             writes: Names::written(writes, sets),
             work: Work {
                 enters: Enters { access: !operands.is_empty(), ..work.enters },
-                waits: if only_loads { Waits::Loads } else { work.waits },
+                waits: match work.unit {
+                    _ if slots == 0 => Waits::Nothing,
+                    None if only_loads => Waits::Loads,
+                    None if stores => Waits::Stores,
+                    None => Waits::Nothing,
+                    Some(_) => work.waits,
+                },
                 results: Results::of(instruction, writes, files),
                 ..work
             },

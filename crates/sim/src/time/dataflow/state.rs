@@ -11,7 +11,7 @@ use super::renaming::Renaming;
 use super::scheduler::Schedulers;
 use super::taken::Taken;
 use super::targets::Targets;
-use super::units::{Unit, Units};
+use super::units::{Unit, Units, Work};
 use crate::spec::settings::{CacheSpec, CoreSpec, DataflowSpec, DecodedSpec, FetchSpec};
 
 /// The widths, sizes and latencies of a pipeline.
@@ -325,8 +325,7 @@ impl Execution {
         let mut start = from.max(ready.of_few(operation.reads));
         if let Some(unit) = operation.work.unit {
             let at = if is_held { start.max(*begun) } else { start };
-            start = units.by_cycle().take(unit, at);
-            schedulers.take(operation.work.waits, dispatched, start);
+            start = schedulers.begin((unit, operation.work.waits), units, dispatched, at);
             if is_held {
                 *begun = start;
             }
@@ -343,6 +342,27 @@ impl Execution {
             names: named,
             ready: self.ready.of_few(named),
         })
+    }
+
+    /// Takes a unit for an operation that is not simple, which was dispatched in one cycle and is ready in another one, and of which nothing or
+    /// a load has begun; returns when it begins.
+    pub(super) fn begin_special(
+        &mut self,
+        work: &Work,
+        unit: Unit,
+        dispatched: u64,
+        (ready, has_begun): (u64, bool),
+    ) -> u64 {
+        let from = if self.is_in_order && !has_begun { ready.max(self.begun) } else { ready };
+        let Self { units, schedulers, .. } = self;
+        let begins = match unit.is_held() {
+            true => schedulers.begin_held(work, unit, units, dispatched, from),
+            false => schedulers.begin((unit, work.waits), units, dispatched, from),
+        };
+        if !has_begun {
+            self.begun = begins;
+        }
+        begins
     }
 
     /// Takes a unit for an instruction that is ready to begin; returns when. On an in-order core it does not begin before the one before

@@ -82,11 +82,6 @@ impl Unit {
         self == Self::DIVIDE || self == Self::LOCK
     }
 
-    /// Returns whether it is one for vectors.
-    pub(super) fn is_of_vectors(self) -> bool {
-        !self.is_held() && self.0.get() & Self::VECTOR.times((1 << TAKEN_BITS) - 1) != 0
-    }
-
     /// Returns what takes one of each of two kinds.
     const fn and(self, other: Self) -> Self {
         match self.0.checked_add(other.0.get()) {
@@ -166,8 +161,19 @@ pub(super) fn work(class: Class, own: &LatenciesSpec, system: u32) -> Work {
         _ => latency,
     };
     let is_serial = matches!(class, Class::Fence | Class::System);
-    let waits = Waits::of(unit);
-    let operation = unit.is_some() && waits == Waits::Operations;
+    let waits = match (class, unit) {
+        (Class::FloatDivide | Class::FloatSquareRoot | Class::X87Divide, _) => Waits::VectorDivisions,
+        (_, Some(Unit::SHIFT)) => Waits::Shifts,
+        (_, Some(Unit::MULTIPLY)) => Waits::Multiplications,
+        (_, Some(Unit::BRANCH)) => Waits::Branches,
+        (_, Some(Unit::VECTOR)) => Waits::Vectors,
+        (_, Some(Unit::FLOAT)) => Waits::FloatAdditions,
+        (_, Some(Unit::FLOAT_MULTIPLY)) => Waits::FloatMultiplications,
+        (_, Some(Unit::SHUFFLE)) => Waits::Shuffles,
+        (_, Some(Unit::CROSS)) => Waits::Transfers,
+        _ => Waits::Operations,
+    };
+    let operation = unit.is_some() && !waits.is_for_vectors();
     let (enters, results) = (Enters { operation, access: false }, Results::NONE);
     Work { unit, enters, waits, results, latency, holds, is_serial }
 }

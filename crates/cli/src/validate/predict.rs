@@ -64,7 +64,10 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
         name: "units",
         switch_off: |machine| of_core(machine, |core| core.are_units_limited = false),
     },
-    Ingredient { name: "line fills", switch_off: |machine| of_core(machine, |core| core.line_fill = 0) },
+    Ingredient {
+        name: "line fills",
+        switch_off: |machine| of_core(machine, |core| (core.line_fill, core.set_fill) = (0, 0)),
+    },
     Ingredient {
         name: "prefetchers",
         switch_off: |machine| {

@@ -93,6 +93,8 @@ section! {
         vector_store_units: u32 = "vector-store-units" integer(1, 8) or "1", "of these, stores of vector and floating-point registers";
         prefetches: u32 = "prefetches" integer(1, 1_024) or "64", "lines that the prefetchers of a core wait for at once";
         line_fill: u32 = "line-fill" integer(0, 64) or "0", "cycles in which the first cache takes a line; 0 for any number of lines at once";
+        set_fill: u32 = "set-fill" integer(0, 64) or "0",
+            "cycles from one line that a set of the first cache takes to the next, which has as many under way as it has ways; 0 for any number of lines at once";
         drain: u32 = "drain" integer(1, 8) or "2", "stores to one line that leave the store buffer in a cycle, one behind the other";
         integer_units: u32 = "integer-units" integer(1, 8) or "4", "operations on general registers per cycle";
         shift_units: u32 = "shift-units" integer(1, 8) or "2", "of these, shifts, bit tests, and moves that depend on the flags";

@@ -61,6 +61,14 @@ section! {
     }
 }
 
+impl CacheSpec {
+    /// Returns the number of sets of lines of 64 bytes.
+    #[must_use]
+    pub fn sets(&self) -> u64 {
+        self.bytes / 64 / u64::from(self.ways)
+    }
+}
+
 pub(super) static CACHE_LEVEL: Shape = Shape::Table(CacheSpec::KEYS);
 
 /// The cache levels, nearest the core first.

@@ -3,10 +3,10 @@
 use pagewalk_vm::addr::PhysAddr;
 
 use super::arrivals::Arrivals;
-use super::bandwidth::Bandwidth;
 use super::cache::{LINE_SHIFT, MemoryHierarchy};
+use super::filling::Filling;
 use super::pool::Pool;
-use super::prefetch::{Heard, Prefetchers, Wanted};
+use super::prefetch::{Ask, Heard, Prefetchers, Wanted};
 use super::reference::MemoryReference;
 use crate::metrics::Rows;
 use crate::metrics::names::{cache, memory};
@@ -26,19 +26,12 @@ pub(super) struct Following {
 #[derive(Clone, Debug)]
 struct Core {
     arrivals: Arrivals,
-    /// The first cache, as it takes lines; none if it takes any number at once.
-    filling: Option<Bandwidth>,
+    /// The first cache, as it takes lines.
+    filling: Filling,
     /// By level, nearest first.
     prefetchers: Vec<Option<Prefetchers>>,
     /// Lines that its prefetchers wait for.
     under_way: Pool,
-}
-
-impl Core {
-    /// Returns when the first cache takes a line that is there at a time.
-    fn fill(&mut self, at_ps: u64) -> u64 {
-        self.filling.as_mut().map_or(at_ps, |filling| filling.take(at_ps))
-    }
 }
 
 /// An access of an executed instruction that was found at a level, after so long.
@@ -76,11 +69,10 @@ impl Following {
     pub(super) fn new(spec: &MachineSpec) -> Self {
         let caches = &spec.hierarchy.caches;
         let own = spec.core.dataflow.as_ref();
-        let fill_cycles = own.map_or(0, |own| u64::from(own.line_fill));
         let under_way = own.map_or(1, |own| own.prefetches);
         let core = || Core {
             arrivals: Arrivals::new(),
-            filling: (fill_cycles > 0).then(|| Bandwidth::new(fill_cycles * spec.core.cycle_ps)),
+            filling: Filling::new(&spec.core, caches.first()),
             prefetchers: caches.iter().map(Prefetchers::new).collect(),
             under_way: Pool::new(under_way),
         };
@@ -153,7 +145,7 @@ impl MemoryHierarchy {
         {
             let own = &mut followed.cores[core];
             let at_ps = at_ps - earlier_ps;
-            let arrives_ps = own.fill(at_ps + latency_ps);
+            let arrives_ps = own.filling.take(line, at_ps, latency_ps);
             own.arrivals.note(line, arrives_ps);
             latency_ps = arrives_ps - at_ps;
         }
@@ -180,20 +172,29 @@ impl MemoryHierarchy {
 
     #[inline(never)]
     fn prefetch_all(&mut self, core: usize, wanted: &Wanted, into: usize, now_ps: u64) {
-        wanted.iter().for_each(|&(line, at_ps)| self.prefetch(core, line, into, (at_ps, now_ps)));
+        let farthest = self.levels() - 1;
+        wanted
+            .iter()
+            .for_each(|ask| self.prefetch(core, ask, farthest.min(into + usize::from(ask.is_far)), now_ps));
     }
 
     /// Brings a line into a level from below, as of a time, unless it is there. If too much is under way, it is asked for later; not at all, if
-    /// that is later than what is under way has to wait for memory.
-    fn prefetch(&mut self, core: usize, line: u64, into: usize, (at_ps, now_ps): (u64, u64)) {
-        let Some(followed) = &self.followed else { return };
-        let free_ps = followed.cores[core].under_way.next_free_ps();
-        if free_ps > now_ps + self.memory_latency_ps() || self.holds(core, line, into) {
+    /// that is later than what is under way has to wait for memory, or if a set of the first cache has no room. What the next cache has is not waited for.
+    fn prefetch(&mut self, core: usize, &Ask { line, at_ps, .. }: &Ask, into: usize, now_ps: u64) {
+        if self.holds(core, line, into) {
             return;
         }
-        let asked_ps = free_ps.max(at_ps);
         let levels = self.levels();
         let from = (into + 1..levels).find(|&at| self.holds(core, line, at)).unwrap_or(levels);
+        let is_next = from == into + 1 && from < levels;
+        let Some(followed) = &self.followed else { return };
+        let free_ps = if is_next { 0 } else { followed.cores[core].under_way.next_free_ps() };
+        let asked_ps = free_ps.max(at_ps);
+        if free_ps > now_ps + self.memory_latency_ps()
+            || (into == 0 && !followed.cores[core].filling.has_room(line, asked_ps))
+        {
+            return;
+        }
         if from == levels && self.tier().is_some() {
             // A page that comes from flash wakes the core that asked for it, and no core waits for a prefetch.
             return;
@@ -210,10 +211,16 @@ impl MemoryHierarchy {
         let Some(followed) = &mut self.followed else { return };
         let Following { cores, prefetched, memory_prefetch_reads, .. } = &mut **followed;
         *memory_prefetch_reads += u64::from(from == levels);
-        cores[core].under_way.take(asked_ps, |start_ps| start_ps + latency_ps);
-        let arrives_ps = asked_ps + latency_ps;
-        let arrives_ps = if into == 0 { cores[core].fill(arrives_ps) } else { arrives_ps };
-        cores[core].arrivals.note(line, arrives_ps);
+        if !is_next {
+            cores[core].under_way.take(asked_ps, |start_ps| start_ps + latency_ps);
+        }
+        let Core { arrivals, filling, .. } = &mut cores[core];
+        // It may still be on its way to the level that has it.
+        let pending_ps = if from < levels { arrivals.behind(line, asked_ps).unwrap_or(0) } else { 0 };
+        let taken_ps =
+            if into == 0 { filling.take(line, asked_ps, latency_ps) } else { asked_ps + latency_ps };
+        let arrives_ps = taken_ps.max(pending_ps);
+        arrivals.note(line, arrives_ps);
         if let Some(prefetched) = prefetched {
             prefetched[into] += 1;
         }
@@ -252,7 +259,7 @@ mod tests {
     #[test]
     fn a_stream_has_its_next_page_translated_while_the_program_is_in_the_one_before() {
         let stream = || {
-            let stream = Some(StreamSpec { pages: 4, distance: 8 });
+            let stream = Some(StreamSpec { pages: 4, distance: 8, near: 0 });
             Some(PrefetchSpec { next_line: None, stride: None, stream })
         };
         let nearest_ps = into_the_next_page(0, stream()).latency_ps;

@@ -13,6 +13,7 @@ mod dataflow;
 pub(crate) mod device;
 mod dram;
 mod fetched;
+mod filling;
 mod followed;
 mod interval;
 mod memory;

@@ -25,6 +25,24 @@ fn the_first_cache_takes_a_line_in_so_many_cycles() {
     }
 }
 
+/// As the factors of a Fourier transform of 16,384 numbers do, which lie 4 KiB apart in one of its stages.
+#[test]
+fn loads_of_more_lines_of_a_set_than_it_has_wait_for_each_other() {
+    // More than are in the window at once: a load of a line that is under way takes no further one.
+    const LINES: u64 = 100;
+    for (fill, sets, expected) in [(10, 1, 10.0), (10, 2, 5.0), (7, 1, 7.0), (10, 16, 2.0), (0, 1, 2.0)] {
+        let spec = changed(zen3(), |spec| {
+            let own = spec.core.dataflow.as_mut().expect("a dataflow core");
+            (own.line_fill, own.set_fill) = (2, fill);
+            spec.hierarchy.caches.iter_mut().for_each(|cache| cache.prefetch = None);
+        });
+        let line = |round: u64| round / sets % LINES * SET + round % sets * LINE;
+        let loads = |round: u64| vec![Access::load(VirtAddr(BASE + line(round)), 8)];
+        let cycles = cycles_of_loop(&spec, LINES * SET, LOADS, loads);
+        assert_near(cycles, expected, &format!("{sets} sets that take a line in {fill} cycles"));
+    }
+}
+
 /// Twenty stores 4 KiB apart: the interpreter of HotSpot 17 makes them in front of each call, to find the end of the stack.
 #[test]
 fn stores_to_more_lines_of_a_set_than_it_has_wait_for_each_of_them() {

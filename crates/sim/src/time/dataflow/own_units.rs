@@ -1,6 +1,6 @@
 //! Schedulers that have units of their own.
 //!
-//! Instructions enter the schedulers that have a unit for them in turn, and wait for the units of the one that they entered even while those of others
+//! Instructions of a kind enter the schedulers that have a unit for them in turn, and wait for the units of the one that they entered even while those of others
 //! are idle. What needs something else than these units (loads, stores, branches, divisions) has a place here, too.
 
 use super::scheduler::Waits;
@@ -19,21 +19,21 @@ const ELSES: u32 = LOWEST * (MOST_ELSE >> 2);
 /// Schedulers with units of their own, each of which has eight bits in the numbers below.
 #[derive(Clone, Debug)]
 pub(super) struct OwnUnits {
-    /// The instructions that wait at `until`, and have been dispatched.
-    waiting: u32,
-    until: u64,
+    /// The cycle in which an instruction entered last.
+    cycle: u64,
+    /// The instructions that wait then, and as many more as it takes for the highest bit to be set where all places are taken.
+    filled: u32,
+    /// What `filled` is where none waits.
+    empty: u32,
+    /// The highest bits of the schedulers that take no further operation in the cycle.
+    entered: u32,
+    /// The lowest bit of the scheduler that took the last instruction.
+    last: u32,
+    /// By kind, the same of that kind: the next one is asked first.
+    turns: [u32; Waits::KINDS],
     /// By cycle, which units begin an operation in it, and how much else leaves its place.
     begins: Box<[u32; CYCLES]>,
-    /// What reaches the highest bit where it is added to as many as there are places.
-    room: u32,
     kinds: [Kind; Waits::KINDS],
-    /// The cycle of the last instruction that entered, and the highest bits of the schedulers that take no further operation in it.
-    cycle: u64,
-    entered: u32,
-    /// The lowest bit of the scheduler that took the last instruction: the next one is asked first.
-    last: u32,
-    /// Whether a scheduler takes one operation in a cycle.
-    takes_one: bool,
 }
 
 /// What an instruction that waits for something needs.
@@ -43,7 +43,10 @@ struct Kind {
     eligible: u32,
     /// By scheduler, the bits of the units that do it.
     units: u32,
-    is_access: bool,
+    /// All bits, if a scheduler takes one of them in a cycle.
+    once: u32,
+    /// The first kind that needs the same units: they take turns together.
+    turn: u32,
 }
 
 impl OwnUnits {
@@ -62,99 +65,144 @@ impl OwnUnits {
         })
     }
 
-    /// Creates two schedulers for vectors, each of which has a unit that multiplies and one that adds. One of either permutes.
+    /// Creates two schedulers for vectors, each of which has a unit that multiplies and one that adds and permutes.
     pub(super) fn of_vectors(spec: &DataflowSpec) -> Self {
         let first = |units: u32| LOWEST & low_bytes(units.min(2));
         Self::new(spec.vector_scheduler / 2, false, |waits| match waits {
             Waits::FloatMultiplications => (first(spec.float_multiply_units), 1),
             Waits::FloatAdditions => (first(spec.float_units), 2),
             Waits::Shuffles if spec.shuffle_units > 3 => (first(2), 3),
-            Waits::Shuffles => (first(spec.shuffle_units), 1),
+            Waits::Shuffles => (first(spec.shuffle_units), 2),
             Waits::Transfers => (first(spec.cross_units), 2),
             Waits::VectorDivisions => (first(1), 0),
             _ => (first(2), 3),
         })
     }
 
-    /// Creates schedulers of so many places each, where `kind` says which of them have units for what waits, and which.
+    /// Creates schedulers of so many places each, where `kind` says which of them have units for what waits, and which. Of operations each may take
+    /// one in a cycle, of accesses as many as there are.
     fn new(places: u32, takes_one: bool, kind: impl Fn(Waits) -> (u32, u32)) -> Self {
         let kinds = Waits::ALL.map(|waits| {
             let (eligible, units) = kind(waits);
-            Kind {
-                eligible: eligible << 7,
-                units: eligible * units,
-                is_access: matches!(waits, Waits::Loads | Waits::Stores),
-            }
+            let once = takes_one && !matches!(waits, Waits::Loads | Waits::Stores);
+            let once = if once { u32::MAX } else { 0 };
+            Kind { eligible: eligible << 7, units: eligible * units, once, turn: 0 }
         });
-        let room = LOWEST * (0x80 - places);
+        let turn = |kind: &Kind| kinds.iter().position(|other| other.units == kind.units).unwrap_or(0) as u32;
+        let kinds = kinds.map(|kind| Kind { turn: turn(&kind), ..kind });
+        let empty = LOWEST * (0x80 - places);
         Self {
-            waiting: 0,
-            until: 0,
-            begins: Box::new([0; CYCLES]),
-            room,
-            kinds,
             cycle: 0,
+            filled: empty,
+            empty,
             entered: 0,
             last: 0,
-            takes_one,
+            turns: [0; Waits::KINDS],
+            begins: Box::new([0; CYCLES]),
+            kinds,
         }
     }
 
     /// Lets an instruction enter a scheduler, in a cycle at the earliest, and not before the last one did; returns when it does.
     #[inline(always)]
     pub(super) fn enter(&mut self, waits: Waits, cycle: u64) -> u64 {
+        let Kind { eligible, once, turn, .. } = self.kinds[waits as usize];
         if cycle > self.cycle {
-            (self.cycle, self.entered) = (cycle, 0);
+            self.pass(cycle);
         }
-        let kind = self.kinds[waits as usize];
-        self.pass(self.cycle);
-        let mut entered = if kind.is_access { 0 } else { self.entered };
-        if kind.eligible & !(entered | (self.waiting + self.room)) == 0 {
-            self.wait(kind.eligible);
-            entered = 0;
+        let mut open = eligible & !(self.filled | (self.entered & once));
+        if open == 0 {
+            open = self.wait(eligible);
         }
-        let open = kind.eligible & !(entered | (self.waiting + self.room));
-        let next = self.last + 8;
+        let last = &mut self.turns[turn as usize % Waits::KINDS];
+        let next = *last + 8;
         let turns = open.rotate_right(next).trailing_zeros() & 0x18;
-        self.last = (next + turns) & 0x18;
-        if self.takes_one && !kind.is_access {
-            self.entered |= 0x80 << self.last;
-        }
+        *last = (next + turns) & 0x18;
+        self.last = *last;
+        self.entered |= (0x80 << self.last) & once;
         self.cycle
     }
 
-    /// Goes on to the first cycle behind the one of the last instruction in which one of some schedulers has a place.
+    /// Goes on to the first cycle behind the one of the last instruction in which one of some schedulers has a place; returns the highest bits of those
+    /// that have.
     #[inline(never)]
-    fn wait(&mut self, eligible: u32) {
-        (self.cycle, self.entered) = (self.cycle + 1, 0);
-        self.pass(self.cycle);
-        while eligible & !(self.waiting + self.room) == 0 {
-            self.cycle += 1;
-            self.pass(self.cycle);
+    fn wait(&mut self, eligible: u32) -> u32 {
+        self.pass(self.cycle + 1);
+        while eligible & !self.filled == 0 {
+            self.skip_empty(self.cycle + CYCLES as u64);
+            self.pass_next();
+        }
+        eligible & !self.filled
+    }
+
+    /// Goes on to a cycle: those leave that have begun.
+    #[inline(always)]
+    fn pass(&mut self, cycle: u64) {
+        self.entered = 0;
+        if self.filled == self.empty {
+            self.cycle = cycle;
+            return;
+        }
+        self.pass_next();
+        if self.cycle < cycle {
+            self.pass_further(cycle);
         }
     }
 
-    /// Lets those leave that have begun at a cycle.
+    /// Goes on to the next cycle.
     #[inline(always)]
-    fn pass(&mut self, cycle: u64) {
-        while self.until < cycle && self.waiting != 0 {
-            self.until += 1;
-            let begun = std::mem::take(&mut self.begins[self.until as usize % CYCLES]);
-            self.waiting -= (begun & LOWEST) + ((begun >> 1) & LOWEST) + ((begun >> 2) & ELSES);
+    fn pass_next(&mut self) {
+        self.cycle += 1;
+        let begun = std::mem::take(&mut self.begins[self.cycle as usize % CYCLES]);
+        self.filled -= (begun & LOWEST) + ((begun >> 1) & LOWEST) + ((begun >> 2) & ELSES);
+    }
+
+    /// Goes on to a cycle that may be far.
+    #[inline(never)]
+    fn pass_further(&mut self, cycle: u64) {
+        while self.cycle < cycle && self.filled != self.empty {
+            self.skip_empty(cycle);
+            if self.cycle < cycle {
+                self.pass_next();
+            }
         }
-        self.until = self.until.max(cycle);
+        self.cycle = cycle;
+    }
+
+    /// Passes cycles in which nothing begins, four at once, up to one at most: while a miss is waited for, most are such.
+    #[inline(always)]
+    fn skip_empty(&mut self, end: u64) {
+        let mut next = (self.cycle + 1) as usize % CYCLES;
+        while self.cycle + 4 <= end && next.is_multiple_of(4) && self.begins[next..next + 4] == [0; 4] {
+            self.cycle += 4;
+            next = (next + 4) % CYCLES;
+        }
     }
 
     /// Takes a unit of the scheduler that was entered last, from a cycle on; returns when.
     #[inline(always)]
     pub(super) fn begin(&mut self, waits: Waits, ready: u64) -> u64 {
         let units = self.kinds[waits as usize].units & (3 << self.last);
-        let (mut cycle, end) = (ready, self.until + CYCLES as u64);
-        while cycle < end {
-            let free = units & !self.begins[cycle as usize % CYCLES];
+        let begins = &mut self.begins[ready as usize % CYCLES];
+        let free = units & !*begins;
+        if free == 0 || ready - self.cycle >= CYCLES as u64 {
+            return self.begin_behind(units, ready);
+        }
+        *begins |= free & free.wrapping_neg();
+        self.filled += 1 << self.last;
+        ready
+    }
+
+    /// Takes one of some units behind a cycle in which none is free; returns when. What begins later than is in view has a unit, and leaves its place early.
+    #[inline(never)]
+    fn begin_behind(&mut self, units: u32, ready: u64) -> u64 {
+        let mut cycle = ready;
+        while cycle - self.cycle < CYCLES as u64 {
+            let begins = &mut self.begins[cycle as usize % CYCLES];
+            let free = units & !*begins;
             if free != 0 {
-                self.begins[cycle as usize % CYCLES] |= free & free.wrapping_neg();
-                self.waiting += 1 << self.last;
+                *begins |= free & free.wrapping_neg();
+                self.filled += 1 << self.last;
                 break;
             }
             cycle += 1;
@@ -166,10 +214,10 @@ impl OwnUnits {
     #[inline(always)]
     pub(super) fn take(&mut self, begins: u64) {
         let place = &mut self.begins[begins as usize % CYCLES];
-        let is_in_view = begins > self.until && begins < self.until + CYCLES as u64;
+        let is_in_view = begins.wrapping_sub(self.cycle + 1) < CYCLES as u64 - 1;
         if is_in_view && (*place >> self.last) & MOST_ELSE < MOST_ELSE {
             *place += ELSE << self.last;
-            self.waiting += 1 << self.last;
+            self.filled += 1 << self.last;
         }
     }
 }
@@ -246,6 +294,20 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_takes_turns_by_itself() {
+        let mut units = OwnUnits::of_vectors(&zen4());
+        let mut begin = |waits: Waits| {
+            units.enter(waits, 0);
+            units.begin(waits, 5)
+        };
+        // One after the other, they would have one unit each.
+        let (add, multiply) = (Waits::FloatAdditions, Waits::FloatMultiplications);
+        assert_eq!([add, multiply, add, multiply].map(&mut begin), [5; 4]);
+        // What permutes needs the units that add.
+        assert_eq!([add, Waits::Shuffles, Waits::Shuffles, add].map(begin), [6, 6, 7, 7]);
+    }
+
+    #[test]
     fn what_begins_later_than_is_in_view_leaves_early() {
         let mut units = OwnUnits::of_general(&zen4());
         for _ in 0..1_000 {
@@ -253,13 +315,13 @@ mod tests {
             assert_eq!(units.begin(Waits::Operations, cycle + 10_000), cycle + 10_000);
             units.take(cycle + 10_000);
         }
-        assert_eq!(units.waiting, 0);
+        assert_eq!(units.filled, units.empty);
         // More accesses than can be counted in a cycle.
         (0..96).for_each(|_| {
             units.enter(Waits::Loads, 0);
             units.take(2_000);
         });
         assert_eq!(units.enter(Waits::Operations, 5_000), 5_000);
-        assert_eq!(units.waiting, 0);
+        assert_eq!(units.filled, units.empty);
     }
 }

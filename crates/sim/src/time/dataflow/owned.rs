@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use crate::spec::settings::CacheSpec;
-use crate::time::cache::LINE_SHIFT;
 
 /// The core asks for the lines of so many stores at a time. Chosen by Zen 4: of 20 stores to a set, with 20 to another set in front of them, eight
 /// have their lines, and twelve wait.
@@ -31,9 +30,7 @@ pub(super) struct Missed {
 impl Owned {
     /// Creates the book of an empty buffer in front of the first cache; a core without caches asks for no line.
     pub(super) fn new(first: Option<&CacheSpec>) -> Self {
-        let of =
-            |first: &CacheSpec| ((first.bytes >> LINE_SHIFT) / u64::from(first.ways), first.ways as usize);
-        let (sets, ways) = first.map_or((1, usize::MAX), of);
+        let (sets, ways) = first.map_or((1, usize::MAX), |first| (first.sets(), first.ways as usize));
         Self { sets, ways, missed: VecDeque::with_capacity(AHEAD) }
     }
 
@@ -73,7 +70,7 @@ mod tests {
         for store in 0..ROUNDS * lines {
             // The buffer holds 64.
             let asked = left.len().checked_sub(64).map_or(0, |before| left[before]);
-            let line = (store % lines * apart) >> LINE_SHIFT;
+            let line = store % lines * apart / 64;
             let turn = left.last().copied().unwrap_or(0);
             let missed = Missed { asked, latency: 10 };
             let at = owned.there(missed, line, asked + 10, turn).max(turn + 1);

@@ -326,7 +326,10 @@ impl Pipeline {
             return from;
         }
         self.charges.slots.take(slots);
-        self.front.dispatch_slots(slots, from, |cycle| self.execution.schedulers.enter(enters, waits, cycle))
+        let slot = self.front.take_slots(slots, from);
+        let dispatched = self.execution.schedulers.enter(enters, waits, slot);
+        self.front.entered(slot, dispatched);
+        dispatched
     }
 
     /// Returns when the result of an instruction, whose loads are done, is there.

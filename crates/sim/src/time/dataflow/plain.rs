@@ -45,9 +45,9 @@ impl Pipeline {
                         .free(operation.work.waits, dispatched.max(front.dispatch.cycle()));
                 }
                 charges.slots.take(operation.slots);
-                dispatched = front.dispatch_slots(operation.slots, dispatched, |cycle| {
-                    execution.schedulers.enter(operation.work.enters, operation.work.waits, cycle)
-                });
+                let slot = front.take_slots(operation.slots, dispatched);
+                dispatched = execution.schedulers.enter(operation.work.enters, operation.work.waits, slot);
+                front.entered(slot, dispatched);
             } else {
                 dispatched = dispatched.max(front.dispatch.cycle());
             }

@@ -271,16 +271,19 @@ impl Front {
         }
     }
 
-    /// Takes slots of dispatch for an instruction, from a cycle on; `enter` returns when it enters the schedulers, then or later. Returns that.
+    /// Takes slots of dispatch for an instruction, from a cycle on; returns when.
     #[inline(always)]
-    pub(super) fn dispatch_slots(&mut self, slots: u8, from: u64, enter: impl FnOnce(u64) -> u64) -> u64 {
-        let cycle = self.dispatch.take_all(slots, from);
-        let entered = enter(cycle);
+    pub(super) fn take_slots(&mut self, slots: u8, from: u64) -> u64 {
+        self.dispatch.take_all(slots, from)
+    }
+
+    /// Goes on to when the instruction which took slots in a cycle enters the schedulers: then, or later.
+    #[inline(always)]
+    pub(super) fn entered(&mut self, cycle: u64, entered: u64) {
         if entered > cycle {
             self.dispatch.begin(entered);
             self.dispatch.take(entered);
         }
-        entered
     }
 
     /// Returns whether nothing stops the next instruction from being dispatched, or has stopped the last one.

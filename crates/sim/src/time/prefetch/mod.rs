@@ -11,7 +11,7 @@ mod wanted;
 use self::next_line::NextLine;
 use self::stream::Stream;
 use self::stride::Stride;
-pub(super) use self::wanted::{Heard, Wanted};
+pub(super) use self::wanted::{Ask, Heard, Wanted};
 use crate::spec::settings::{CacheSpec, PrefetchSpec};
 
 /// The prefetchers of one cache level.

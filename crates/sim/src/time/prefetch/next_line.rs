@@ -111,7 +111,8 @@ mod tests {
         let mut next_line = NextLine::new(&NextLineSpec { lines: 2, by_neighbours: false, remembered: 0 });
         let mut wanted = Wanted::new();
         [7, 7, 62, 63].into_iter().for_each(|line| next_line.hear(&heard(0, line), |_| true, &mut wanted));
-        assert_eq!(wanted[..], [(8, 7), (9, 7), (63, 62)]);
+        let wanted: Vec<_> = wanted.iter().map(|ask| (ask.line, ask.at_ps)).collect();
+        assert_eq!(wanted, [(8, 7), (9, 7), (63, 62)]);
     }
 
     #[test]
@@ -125,7 +126,7 @@ mod tests {
                 let mut wanted = Wanted::new();
                 let has = |beside: u64| neighbours[usize::from(beside > line)];
                 next_line.hear(&Heard { is_miss, ..heard(0, line) }, has, &mut wanted);
-                wanted.first().map(|&(wanted, _)| wanted as i64 - line as i64)
+                wanted.first().map(|ask| ask.line as i64 - line as i64)
             })
             .collect();
         assert_eq!(wanted, [1, 1, 1, -1, -1]);

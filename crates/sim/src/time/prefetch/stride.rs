@@ -63,7 +63,7 @@ mod tests {
         for &line in lines {
             stride.hear(&Heard { instruction: 0x1000, page: 0, line, is_miss: true, at_ps: 0 }, &mut wanted);
         }
-        wanted.iter().map(|(line, _)| *line).collect()
+        wanted.iter().map(|ask| ask.line).collect()
     }
 
     #[test]

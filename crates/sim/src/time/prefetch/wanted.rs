@@ -7,8 +7,17 @@ const MOST: usize = 72;
 /// The base-2 logarithm of the lines of a page.
 pub(super) const PAGE_SHIFT: u32 = 6;
 
-/// The lines that the prefetchers of a level ask for, and when.
-pub(in crate::time) type Wanted = ArrayVec<(u64, u64), MOST>;
+/// The lines that the prefetchers of a level ask for.
+pub(in crate::time) type Wanted = ArrayVec<Ask, MOST>;
+
+/// A line that a prefetcher of a level asks for, and when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::time) struct Ask {
+    pub(in crate::time) line: u64,
+    pub(in crate::time) at_ps: u64,
+    /// Whether the line comes into the next level, and not into this one.
+    pub(in crate::time) is_far: bool,
+}
 
 /// An access that reaches a level, whether its line is there or not.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +39,6 @@ pub(in crate::time) struct Heard {
 pub(super) fn want(wanted: &mut Wanted, line: u64, heard: &Heard) {
     if line >> PAGE_SHIFT == heard.line >> PAGE_SHIFT {
         // The last ones of many are no loss: they are asked for with the next access.
-        let _ = wanted.try_push((line, heard.at_ps));
+        let _ = wanted.try_push(Ask { line, at_ps: heard.at_ps, is_far: false });
     }
 }

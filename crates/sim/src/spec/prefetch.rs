@@ -45,6 +45,6 @@ section! {
         pages: u32 = "pages" integer(1, 1_024) or "32", "pages that are remembered, those that were accessed last";
         distance: u32 = "distance" integer(1, 63) or "32", "lines ahead of the last access, at most; two for each that follows another";
         near: u32 = "near" integer(0, 63) or "0",
-            "of these, lines that come into this level, at most, of which each further line that follows another brings one; those farther ahead come into the next level. 0: all come into this one";
+            "of these, the nearest lines, which come into this level: one more with each line that follows another from the third on, and so many at most; those farther ahead come into the next level. 0: all come into this one";
     }
 }

@@ -20,10 +20,8 @@ struct Sets {
     ways: usize,
     /// Between two lines of a set.
     apart_ps: u64,
-    /// By set and way, the lines that came last.
+    /// By set, the lines that it asked for last, as many as it has ways, the last one first.
     lines: Box<[Line]>,
-    /// By set, the way of the line that was asked for longest ago, which the next one takes.
-    next: Box<[u8]>,
 }
 
 /// A line that a set has asked for, and when it took it. Instructions ask for lines out of order: one that is asked for later may have been taken
@@ -48,20 +46,17 @@ impl Filling {
 
     /// Returns whether a line that is asked for at a time goes out then.
     pub(super) fn has_room(&self, line: u64, asked_ps: u64) -> bool {
-        self.sets.as_ref().is_none_or(|sets| sets.begins(line, asked_ps) == asked_ps)
+        self.sets.as_ref().is_none_or(|sets| sets.begins(sets.first(line), asked_ps) == asked_ps)
     }
 
     /// Returns when a line is in the cache that is asked for at a time, and there after so long.
     #[inline]
     pub(super) fn take(&mut self, line: u64, asked_ps: u64, latency_ps: u64) -> u64 {
-        let at_ps = match &self.sets {
-            Some(sets) => sets.free(line, sets.begins(line, asked_ps) + latency_ps),
-            None => asked_ps + latency_ps,
-        };
-        let taken_ps = self.all.as_mut().map_or(at_ps, |all| all.take(at_ps));
-        if let Some(sets) = &mut self.sets {
-            sets.take(line, Line { asked_ps, taken_ps });
-        }
+        let mut take = |at_ps: u64| self.all.as_mut().map_or(at_ps, |all| all.take(at_ps));
+        let Some(sets) = &mut self.sets else { return take(asked_ps + latency_ps) };
+        let first = sets.first(line);
+        let taken_ps = take(sets.free(first, sets.begins(first, asked_ps) + latency_ps));
+        sets.take(first, Line { asked_ps, taken_ps });
         taken_ps
     }
 }
@@ -69,24 +64,22 @@ impl Filling {
 impl Sets {
     fn new(first: &CacheSpec, apart_ps: u64) -> Self {
         let (count, ways) = (first.sets(), first.ways as usize);
-        Self {
-            count,
-            ways,
-            apart_ps,
-            lines: vec![NO_LINE; count as usize * ways].into_boxed_slice(),
-            next: vec![0; count as usize].into_boxed_slice(),
-        }
+        Self { count, ways, apart_ps, lines: vec![NO_LINE; count as usize * ways].into_boxed_slice() }
     }
 
-    /// Returns the lines that came last to the set of a line.
-    fn beside(&self, line: u64) -> &[Line] {
-        let first = (line % self.count) as usize * self.ways;
+    /// Returns where the lines of a line's set begin.
+    fn first(&self, line: u64) -> usize {
+        (line % self.count) as usize * self.ways
+    }
+
+    /// Returns the lines that came last to a set.
+    fn beside(&self, first: usize) -> &[Line] {
         &self.lines[first..first + self.ways]
     }
 
-    /// Returns when a line goes out that is asked for at a time: where each way waits for a line, when the first of these is there.
-    fn begins(&self, line: u64, asked_ps: u64) -> u64 {
-        let beside = self.beside(line);
+    /// Returns when a line of a set goes out that is asked for at a time: where each way waits for a line, when the first of these is there.
+    fn begins(&self, first: usize, asked_ps: u64) -> u64 {
+        let beside = self.beside(first);
         let waits = |other: &Line| other.asked_ps <= asked_ps && asked_ps < other.taken_ps;
         match beside.iter().all(waits) {
             true => beside.iter().map(|other| other.taken_ps).min().unwrap_or(asked_ps),
@@ -95,8 +88,8 @@ impl Sets {
     }
 
     /// Returns when a set takes a line that is there at a time.
-    fn free(&self, line: u64, at_ps: u64) -> u64 {
-        let beside = self.beside(line);
+    fn free(&self, first: usize, at_ps: u64) -> u64 {
+        let beside = self.beside(first);
         let mut free_ps = at_ps;
         while let Some(other) = beside.iter().find(|other| other.taken_ps.abs_diff(free_ps) < self.apart_ps) {
             free_ps = other.taken_ps + self.apart_ps;
@@ -104,11 +97,10 @@ impl Sets {
         free_ps
     }
 
-    fn take(&mut self, line: u64, taken: Line) {
-        let set = (line % self.count) as usize;
-        let next = usize::from(self.next[set]);
-        self.lines[set * self.ways + next] = taken;
-        self.next[set] = if next + 1 == self.ways { 0 } else { next as u8 + 1 };
+    fn take(&mut self, first: usize, taken: Line) {
+        let set = &mut self.lines[first..first + self.ways];
+        set.rotate_right(1);
+        set[0] = taken;
     }
 }
 

@@ -184,9 +184,8 @@ impl MemoryHierarchy {
         if self.holds(core, line, into) {
             return;
         }
-        let levels = self.levels();
-        let from = (into + 1..levels).find(|&at| self.holds(core, line, at)).unwrap_or(levels);
-        let is_next = from == into + 1 && from < levels;
+        let (levels, next) = (self.levels(), into + 1);
+        let is_next = next < levels && self.holds(core, line, next);
         let Some(followed) = &self.followed else { return };
         let free_ps = if is_next { 0 } else { followed.cores[core].under_way.next_free_ps() };
         let asked_ps = free_ps.max(at_ps);
@@ -195,6 +194,10 @@ impl MemoryHierarchy {
         {
             return;
         }
+        let from = match is_next {
+            true => next,
+            false => (next + 1..levels).find(|&at| self.holds(core, line, at)).unwrap_or(levels),
+        };
         if from == levels && self.tier().is_some() {
             // A page that comes from flash wakes the core that asked for it, and no core waits for a prefetch.
             return;

@@ -3,11 +3,9 @@
 //! Instructions of a kind enter the schedulers that have a unit for them in turn, and wait for the units of the one that they entered even while those of others
 //! are idle. What needs something else than these units (loads, stores, branches, divisions) has a place here, too.
 
-use super::scheduler::Waits;
+use super::scheduler::{CYCLES, Waits};
 use crate::spec::settings::DataflowSpec;
 
-/// Cycles that are kept in view: an instruction that begins later leaves its place too early.
-const CYCLES: usize = 1 << 12;
 /// In the eight bits of each scheduler, the lowest one.
 const LOWEST: u32 = 0x0101_0101;
 /// Of the bits of a scheduler in a cycle, two are its units'. Those above them count what else begins: one, and as much as can be counted.
@@ -29,7 +27,7 @@ pub(super) struct OwnUnits {
     entered: u32,
     /// The lowest bit of the scheduler that took the last instruction.
     last: u32,
-    /// By kind, the same of that kind: the next one is asked first.
+    /// By kind, the scheduler that took the last instruction of the kind: the one behind it is asked first.
     turns: [u32; Waits::KINDS],
     /// By cycle, which units begin an operation in it, and how much else leaves its place.
     begins: Box<[u32; CYCLES]>,
@@ -84,8 +82,8 @@ impl OwnUnits {
     fn new(places: u32, takes_one: bool, kind: impl Fn(Waits) -> (u32, u32)) -> Self {
         let kinds = Waits::ALL.map(|waits| {
             let (eligible, units) = kind(waits);
-            let once = takes_one && !matches!(waits, Waits::Loads | Waits::Stores);
-            let once = if once { u32::MAX } else { 0 };
+            let is_access = matches!(waits, Waits::Loads | Waits::Stores);
+            let once = if takes_one && !is_access { u32::MAX } else { 0 };
             Kind { eligible: eligible << 7, units: eligible * units, once, turn: 0 }
         });
         let turn = |kind: &Kind| kinds.iter().position(|other| other.units == kind.units).unwrap_or(0) as u32;
@@ -247,6 +245,17 @@ mod tests {
         (0..count).map(enter).collect()
     }
 
+    const ADD: Waits = Waits::FloatAdditions;
+    const MULTIPLY: Waits = Waits::FloatMultiplications;
+
+    /// When instructions of these kinds begin that enter at the beginning, and are ready in the fifth cycle.
+    fn begun<const COUNT: usize>(units: &mut OwnUnits, kinds: [Waits; COUNT]) -> [u64; COUNT] {
+        kinds.map(|waits| {
+            units.enter(waits, 0);
+            units.begin(waits, 5)
+        })
+    }
+
     #[test]
     fn a_kind_has_the_places_of_its_units() {
         for (waits, places, a_cycle) in
@@ -284,27 +293,17 @@ mod tests {
     #[test]
     fn vectors_have_a_unit_that_adds_and_one_that_multiplies_in_each_scheduler() {
         let mut units = OwnUnits::of_vectors(&zen4());
-        let mut begin = |waits: Waits| {
-            units.enter(waits, 0);
-            units.begin(waits, 5)
-        };
-        let (add, multiply) = (Waits::FloatAdditions, Waits::FloatMultiplications);
-        assert_eq!([add, add, multiply, multiply, add, add].map(&mut begin), [5, 5, 5, 5, 6, 6]);
-        assert_eq!([Waits::Vectors; 4].map(begin), [6, 6, 7, 7]);
+        assert_eq!(begun(&mut units, [ADD, ADD, MULTIPLY, MULTIPLY, ADD, ADD]), [5, 5, 5, 5, 6, 6]);
+        assert_eq!(begun(&mut units, [Waits::Vectors; 4]), [6, 6, 7, 7]);
     }
 
     #[test]
     fn each_kind_takes_turns_by_itself() {
         let mut units = OwnUnits::of_vectors(&zen4());
-        let mut begin = |waits: Waits| {
-            units.enter(waits, 0);
-            units.begin(waits, 5)
-        };
-        // One after the other, they would have one unit each.
-        let (add, multiply) = (Waits::FloatAdditions, Waits::FloatMultiplications);
-        assert_eq!([add, multiply, add, multiply].map(&mut begin), [5; 4]);
+        // If all kinds took turns together, these would have one unit each.
+        assert_eq!(begun(&mut units, [ADD, MULTIPLY, ADD, MULTIPLY]), [5; 4]);
         // What permutes needs the units that add.
-        assert_eq!([add, Waits::Shuffles, Waits::Shuffles, add].map(begin), [6, 6, 7, 7]);
+        assert_eq!(begun(&mut units, [ADD, Waits::Shuffles, Waits::Shuffles, ADD]), [6, 6, 7, 7]);
     }
 
     #[test]

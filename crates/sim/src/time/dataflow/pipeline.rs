@@ -326,7 +326,7 @@ impl Pipeline {
             return from;
         }
         self.charges.slots.take(slots);
-        let slot = self.front.take_slots(slots, from);
+        let slot = self.front.dispatch.take_all(slots, from);
         let dispatched = self.execution.schedulers.enter(enters, waits, slot);
         self.front.entered(slot, dispatched);
         dispatched

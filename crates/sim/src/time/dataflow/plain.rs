@@ -45,7 +45,7 @@ impl Pipeline {
                         .free(operation.work.waits, dispatched.max(front.dispatch.cycle()));
                 }
                 charges.slots.take(operation.slots);
-                let slot = front.take_slots(operation.slots, dispatched);
+                let slot = front.dispatch.take_all(operation.slots, dispatched);
                 dispatched = execution.schedulers.enter(operation.work.enters, operation.work.waits, slot);
                 front.entered(slot, dispatched);
             } else {

@@ -9,7 +9,7 @@ use super::units::{Unit, Units, Work};
 use crate::spec::settings::DataflowSpec;
 
 /// Cycles that are kept in view: an instruction that begins later leaves its place too early.
-const CYCLES: usize = 1 << 12;
+pub(super) const CYCLES: usize = 1 << 12;
 
 /// What instructions wait in schedulers for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

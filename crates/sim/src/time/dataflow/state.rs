@@ -271,12 +271,6 @@ impl Front {
         }
     }
 
-    /// Takes slots of dispatch for an instruction, from a cycle on; returns when.
-    #[inline(always)]
-    pub(super) fn take_slots(&mut self, slots: u8, from: u64) -> u64 {
-        self.dispatch.take_all(slots, from)
-    }
-
     /// Goes on to when the instruction which took slots in a cycle enters the schedulers: then, or later.
     #[inline(always)]
     pub(super) fn entered(&mut self, cycle: u64, entered: u64) {

@@ -8,7 +8,7 @@
 
 use pagewalk_vm::sets::{Replacement, SetArray};
 
-use super::wanted::{Ask, Heard, PAGE_SHIFT, Wanted};
+use super::wanted::{Ask, Heard, PAGE_SHIFT, Wanted, push};
 use crate::spec::settings::StreamSpec;
 
 /// Lines of a page.
@@ -60,10 +60,10 @@ type Times = [u64; LINES as usize];
 #[derive(Clone, Copy, Debug)]
 struct Page {
     number: u64,
-    /// The line that the stream has come to, and the last one that was asked for into any level, by their places in the page.
+    /// The place in the page of the line that the stream has come to, of the last one that was asked for, and of the last one that was asked for into
+    /// the prefetcher's own level.
     last: i64,
     up_to: i64,
-    /// The last one that was asked for into the prefetcher's own level.
     near_to: i64,
     /// 1 upwards, -1 downwards.
     direction: i64,
@@ -129,7 +129,7 @@ impl Stream {
                     true => own = Some(at_ps),
                     false => {
                         let line = heard.line.wrapping_add_signed(line - place);
-                        let _ = wanted.try_push(Ask { line, at_ps, is_far });
+                        push(wanted, Ask { line, at_ps, is_far });
                     }
                 }
             }
@@ -180,8 +180,7 @@ impl Page {
                 }
                 *to = next;
                 let line = heard.line.wrapping_add_signed(next - place);
-                // The last ones of many are no loss: they are asked for with the next access.
-                let _ = wanted.try_push(Ask { line, at_ps: heard.at_ps, is_far });
+                push(wanted, Ask { line, at_ps: heard.at_ps, is_far });
             }
         };
         if reach.near.is_some() {

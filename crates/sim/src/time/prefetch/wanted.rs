@@ -34,11 +34,16 @@ pub(in crate::time) struct Heard {
     pub(in crate::time) at_ps: u64,
 }
 
-/// Adds a line if there is room for it, and it lies in the page of the access that is heard of.
+/// Adds a line if it lies in the page of the access that is heard of.
 #[inline]
 pub(super) fn want(wanted: &mut Wanted, line: u64, heard: &Heard) {
     if line >> PAGE_SHIFT == heard.line >> PAGE_SHIFT {
-        // The last ones of many are no loss: they are asked for with the next access.
-        let _ = wanted.try_push(Ask { line, at_ps: heard.at_ps, is_far: false });
+        push(wanted, Ask { line, at_ps: heard.at_ps, is_far: false });
     }
+}
+
+/// Adds a line if there is room: the last ones of many are no loss, because they are asked for with the next access.
+#[inline]
+pub(super) fn push(wanted: &mut Wanted, ask: Ask) {
+    let _ = wanted.try_push(ask);
 }

@@ -20,8 +20,8 @@ pub use cpuid::{Cpuid, Registers};
 pub use host::{Cache, Host, HostError, Processor};
 pub use machine::machine_file;
 pub use measure::{
-    Effort, Glance, LEAST_MEMORY_BYTES, Measured, Measurements, NOISY, OWN, Prober, Quantity, Statistic,
-    Steadiness, Step, measure,
+    Effort, FaultTimes, Glance, LEAST_MEMORY_BYTES, Measured, Measurements, NOISY, OWN, Prober, Quantity,
+    Statistic, Steadiness, Step, measure,
 };
 pub use recalibrated::recalibrated;
 pub use tlbs::{Array, Pages, Tlbs};

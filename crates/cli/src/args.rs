@@ -510,7 +510,7 @@ pub(crate) struct ValidateArguments {
     /// The machine to judge, a file of `pagewalk calibrate` as a rule; without it, this computer is measured first, for 20 s or so.
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<OsString>,
-    /// Take the machine as it is, whatever clock, third cache and DRAM do meanwhile; every run counts.
+    /// Take the machine as it is, whatever clock, third cache, DRAM and page faults do meanwhile; every run counts.
     #[arg(long)]
     pub(crate) fixed: bool,
     /// Also show the errors without each ingredient of the core model.

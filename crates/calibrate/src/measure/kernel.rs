@@ -11,7 +11,7 @@ use super::{Found, Lab};
 /// Base pages in a huge one.
 const PAGES_IN_HUGE: f64 = (HUGE_BYTES / PAGE_BYTES) as f64;
 /// The memory that a sample touches for the first time: 4,096 base pages, or eight huge ones.
-const TOUCHED_BYTES: usize = 16 << 20;
+pub(super) const TOUCHED_BYTES: usize = 16 << 20;
 /// A first touch of a huge page takes so many times that of a small page at least; less is one of a small page, because the kernel
 /// had no huge one.
 const HUGE_FAULT_LEAST: f64 = 8.0;
@@ -20,19 +20,60 @@ const CALLS: usize = 2_000;
 /// Areas in a sample that are mapped and unmapped.
 const CHANGES: usize = 100;
 
-/// Page faults, divided as the model charges them: a minor fault of either size takes `minor-fault`, and the zeroing of its frame
-/// `zero-page` or `zero-huge-page`. Zeroing is proportional to the size.
+/// The nanoseconds of a page fault, divided as the model charges them: a minor fault of either size takes `minor-fault`, and the zeroing of
+/// its frame `zero-page` or `zero-huge-page`. Zeroing is proportional to the size.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FaultTimes {
+    /// The kernel's path, without zeroing.
+    pub minor_ns: f64,
+    /// The zeroing of a base page.
+    pub zero_ns: f64,
+    /// The unmapping of a base page.
+    pub unmap_ns: f64,
+    /// The unmapping of a huge page.
+    pub unmap_huge_ns: f64,
+}
+
+impl FaultTimes {
+    /// Measures them in so much memory, 16 MiB at most; none where no huge page is to be had.
+    pub(super) fn measure(bench: &mut Bench<'_>, bytes: usize) -> Option<Self> {
+        let bytes = bytes.min(TOUCHED_BYTES);
+        let (small, huge) = (touched(bench, bytes, Pages::Small)?, touched(bench, bytes, Pages::Huge)?);
+        let zero_ns = zeroing(small.touched, huge.touched)?;
+        Some(Self {
+            minor_ns: small.touched - zero_ns,
+            zero_ns,
+            unmap_ns: small.unmapped,
+            unmap_huge_ns: huge.unmapped,
+        })
+    }
+
+    /// Returns the zeroing of a huge page, in nanoseconds.
+    pub fn zero_huge_ns(&self) -> f64 {
+        self.zero_ns * PAGES_IN_HUGE
+    }
+
+    /// Returns the times of the look that shows the shorter first touches.
+    pub(super) fn shorter(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        one.into_iter().chain(other).min_by(|one, other| one.touch_ns().total_cmp(&other.touch_ns()))
+    }
+
+    /// Returns the first touch of a base page, in nanoseconds.
+    fn touch_ns(&self) -> f64 {
+        self.minor_ns + self.zero_ns
+    }
+}
+
+/// Page faults and the unmapping of what they brought.
 pub(super) fn faults(lab: &mut Lab<'_>) -> Found {
-    let bytes = lab.bench.memory_bytes.min(TOUCHED_BYTES);
-    let mut touch = |pages| touched(&mut lab.bench, bytes, pages);
-    let Some((small, huge)) = touch(Pages::Small).zip(touch(Pages::Huge)) else { return Vec::new() };
-    let Some(zero) = zeroing(small.touched, huge.touched) else { return Vec::new() };
+    let bytes = lab.bench.memory_bytes;
+    let Some(times) = FaultTimes::measure(&mut lab.bench, bytes) else { return Vec::new() };
     vec![
-        (Quantity::MinorFault, vec![small.touched - zero]),
-        (Quantity::ZeroPage, vec![zero]),
-        (Quantity::ZeroHugePage, vec![zero * PAGES_IN_HUGE]),
-        (Quantity::UnmapPage, vec![small.unmapped]),
-        (Quantity::UnmapHugePage, vec![huge.unmapped]),
+        (Quantity::MinorFault, vec![times.minor_ns]),
+        (Quantity::ZeroPage, vec![times.zero_ns]),
+        (Quantity::ZeroHugePage, vec![times.zero_huge_ns()]),
+        (Quantity::UnmapPage, vec![times.unmap_ns]),
+        (Quantity::UnmapHugePage, vec![times.unmap_huge_ns]),
     ]
 }
 
@@ -111,5 +152,15 @@ mod tests {
         assert!((zero - 400.0).abs() < 1e-9, "{zero}");
         assert_eq!(zeroing(1_000.0, 1_000.0), None, "no huge page was to be had");
         assert_eq!(zeroing(100.0, 512.0 * 400.0), None, "zeroing alone would take longer than the fault");
+    }
+
+    #[test]
+    fn of_two_looks_the_one_with_the_shorter_touches_stands() {
+        let of =
+            |minor_ns| Some(FaultTimes { minor_ns, zero_ns: 100.0, unmap_ns: 200.0, unmap_huge_ns: 5e3 });
+        assert_eq!(FaultTimes::shorter(of(1_200.0), of(1_000.0)), of(1_000.0));
+        assert_eq!(FaultTimes::shorter(None, of(1_000.0)), of(1_000.0), "a look without huge pages");
+        assert_eq!(FaultTimes::shorter(None, None), None);
+        assert_eq!(of(1_000.0).map(|times| times.zero_huge_ns()), Some(51_200.0));
     }
 }

@@ -36,6 +36,7 @@ use std::io;
 use crate::host::{Cache, Host};
 use bench::Bench;
 use chase::Ring;
+pub use kernel::FaultTimes;
 pub use probe::{Glance, Prober};
 pub use quantity::{Measured, Measurements, NOISY, Quantity, Steadiness};
 pub use samples::Statistic;

@@ -1,10 +1,11 @@
-//! A short look at what moves on a shared host: the clock, the third cache, DRAM.
+//! A short look at what moves on a shared host: the clock, the third cache, DRAM, page faults.
 
 use std::io;
 
 use super::bench::Bench;
 use super::caches::{least_usable, lines, usable};
 use super::chase::{LINE_BYTES, Ring};
+use super::kernel::{FaultTimes, TOUCHED_BYTES};
 use super::steady::{additions, look};
 use super::translation::InHuge;
 use crate::host::Host;
@@ -29,6 +30,8 @@ const HIT_BYTES: usize = 4 << 20;
 const SAMPLES: usize = 10;
 /// Steps of a sample.
 const STEPS: usize = 4_000;
+/// Samples of first touches, of 7 ms each.
+const TOUCHES: usize = 5;
 
 /// The quantities that a short look shows.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -45,14 +48,16 @@ pub struct Glance {
     pub third_cache_range: [f64; 2],
     /// The time of a load from DRAM, without translation, in nanoseconds.
     pub dram_ns: f64,
+    /// What page faults take; none where the kernel gave no huge page, by which zeroing is told from the rest.
+    pub faults: Option<FaultTimes>,
     /// Additions that this processor makes in a cycle at the beginning and at the end of the look: fewer than its core could, if another
     /// thread of the core takes a part.
     pub additions: [f64; 2],
 }
 
 impl Glance {
-    /// Returns what several looks show together: the mean of each quantity, but the least time of DRAM, which others lengthen for moments, and
-    /// the range of all; none for no looks.
+    /// Returns what several looks show together: the mean of each quantity, but the least times of DRAM and of faults, which others lengthen for
+    /// moments, and the range of all; none for no looks.
     pub fn together(looks: &[Self]) -> Option<Self> {
         let (first, count) = (looks.first()?, looks.len() as f64);
         let mean = |of: fn(&Self) -> f64| looks.iter().map(of).sum::<f64>() / count;
@@ -63,6 +68,7 @@ impl Glance {
             chain_bytes: mean(|look| look.chain_bytes),
             third_cache_range: range,
             dram_ns: looks.iter().map(|look| look.dram_ns).fold(f64::INFINITY, f64::min),
+            faults: looks.iter().map(|look| look.faults).fold(None, FaultTimes::shorter),
             additions: [mean(|look| look.additions[0]), mean(|look| look.additions[1])],
         })
     }
@@ -147,6 +153,7 @@ impl Prober {
         let chain_bytes = usable(&steps, hit, dram_ns);
         let third_cache_bytes = dense_bytes.max(chain_bytes);
         let third_cache_range = [least_usable(&steps, hit, dram_ns), third_cache_bytes];
+        let faults = FaultTimes::measure(&mut Bench::new(TOUCHES, 0, &|| false), TOUCHED_BYTES);
         let additions = [first, additions(&mut bench).unwrap_or(f64::NAN)];
         Glance {
             cycle_ns: cycle.unwrap_or(f64::NAN),
@@ -154,6 +161,7 @@ impl Prober {
             chain_bytes,
             third_cache_range,
             dram_ns: dram_ns - dram_translation_ns,
+            faults,
             additions,
         }
     }
@@ -174,6 +182,7 @@ mod tests {
             chain_bytes: bytes,
             third_cache_range: [bytes / 2.0, 2.0 * bytes],
             dram_ns: 100.0,
+            faults: None,
             additions: [4.0, 3.0],
         };
         assert_eq!(glance(8.0).third_cache_moved(&glance(10.0)), 0.25);

@@ -1,6 +1,6 @@
 //! `pagewalk validate`: predicted time against the stopwatch.
 //!
-//! Each program runs on this computer between two short looks at its clock, its third cache and DRAM, and then on the simulated machine,
+//! Each program runs on this computer between two short looks at its clock, its third cache, DRAM and page faults, and then on the simulated machine,
 //! with what the looks have shown in place of the machine's own. A run whose looks show a host that was not quiet does not count, and is
 //! repeated.
 

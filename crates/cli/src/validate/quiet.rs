@@ -184,6 +184,7 @@ mod tests {
                 chain_bytes: cpu_ns,
                 third_cache_range: [cpu_ns; 2],
                 dram_ns: cpu_ns,
+                faults: None,
                 additions: [4.0; 2],
             });
             Ok(Run { native, look, void: (!counts).then(|| "noise".to_owned()) })

@@ -104,9 +104,18 @@ impl From<MachineError> for Box<NotMade> {
 struct Timed<'a, C> {
     clock: &'a mut C,
     core: usize,
+    /// The address whose page is walked to.
+    addr: VirtAddr,
 }
 
 impl<C: Clock> WalkListener for Timed<'_, C> {
+    #[inline(always)]
+    fn leads_to(&mut self, end: WalkEnd) {
+        if let WalkEnd::Leaf { leaf, level: 0 } = end {
+            self.clock.expect(self.core, PhysAddr(leaf.frame.addr().0 | self.addr.0 & 0xfff));
+        }
+    }
+
     #[inline(always)]
     fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, begins: WalkBegin) -> Option<Missed> {
         self.clock.walk(self.core, reads, begins)
@@ -310,7 +319,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         loop {
             let Self { mmu, kernel, clock, core, .. } = self;
             let walked = walked(kernel);
-            let finished = mmu.walk(*core, &walked, vpn, &mut Timed { clock, core: *core });
+            let finished = mmu.walk(*core, &walked, vpn, &mut Timed { clock, core: *core, addr });
             match finished.end.map_err(Stopped::Missed)? {
                 WalkEnd::Leaf { leaf, level } if leaf.writable || !write => {
                     let translation = translation_of::<T>(leaf, level);

@@ -46,6 +46,7 @@ impl Below {
             let of_host = self.host.counts().references - before;
             counts.of_host += of_host;
             counts.count(walk.reads().take(self.reads.len() - of_host as usize));
+            end.iter().for_each(|&end| listener.leads_to(end));
             if let Some(stop) = listener.reads(self.reads(), WalkBegin::after_miss(core.walk_cache.is_some()))
             {
                 return Finished { walk, end: Err(stop) };

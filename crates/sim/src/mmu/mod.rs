@@ -75,6 +75,9 @@ pub(crate) struct Finished<W> {
 
 /// Hears what a walk reads, in order.
 pub(crate) trait WalkListener {
+    /// Notes where a walk will end, before it reads anything.
+    fn leads_to(&mut self, end: WalkEnd);
+
     /// Notes that a walk reads these entries. One in a page that is not in DRAM ends the walk.
     fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, begins: WalkBegin) -> Option<Missed>;
 
@@ -179,6 +182,7 @@ impl<T: PageTable> Mmu<T> {
         let walk = walked.table.walk(walked.memory, walked.asid, vpn, caches);
         self.counts.walks += 1;
         self.counts.count(walk.reads());
+        listener.leads_to(walk.end());
         let mut stop = listener.reads(walk.reads(), begins);
         if stop.is_none()
             && let Some(second) = walk.second()

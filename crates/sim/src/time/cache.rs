@@ -185,6 +185,16 @@ impl MemoryHierarchy {
         self.search(core, addr, kind, at_ps, (first, first))
     }
 
+    /// Notes that a reference to an address follows soon: what the farther levels know of its line comes nearer in the caches of the computer that
+    /// simulates, for which a reference in no order waits else.
+    #[inline(always)]
+    pub(super) fn expect(&self, core: usize, addr: PhysAddr) {
+        let line = addr.0 >> LINE_SHIFT;
+        for cache in self.private[core].iter().skip(1).chain(&self.shared) {
+            cache.lines.prefetch(line);
+        }
+    }
+
     /// Searches the levels behind the first one for the data of a reference. Apart, so that the usual hit is all that stands inline.
     #[inline(never)]
     fn search_behind_first(

@@ -94,6 +94,9 @@ pub trait CoreTime {
     /// Notes that the access's translation was found in TLB level `level`, 0 for the nearest.
     fn tlb_hit(&mut self, core: usize, level: usize);
 
+    /// Notes that the access, whose walk follows, goes to a physical address. Has no effect on time.
+    fn expect(&self, core: usize, addr: PhysAddr);
+
     /// Notes that the page table was walked, or a further table after it. An entry may lie in a page that is not in DRAM: then the walk
     /// ends there.
     fn walk(

@@ -55,6 +55,8 @@ impl CoreTime for NoClock {
     #[inline(always)]
     fn tlb_hit(&mut self, _: usize, _: usize) {}
     #[inline(always)]
+    fn expect(&self, _: usize, _: PhysAddr) {}
+    #[inline(always)]
     fn walk(&mut self, _: usize, _: impl Iterator<Item = WalkRead>, _: WalkBegin) -> Option<Missed> {
         None
     }

@@ -138,6 +138,17 @@ impl LineArray {
         }
     }
 
+    /// Brings the set of `line` nearer in the caches of the computer that simulates: it is looked up soon. Changes nothing.
+    #[inline(always)]
+    pub fn prefetch(&self, line: u64) {
+        let set = (self.fold(line) & self.set_mask) as usize;
+        match &self.layout {
+            Layout::Short(rows) => rows.prefetch(set),
+            Layout::Long(rows) => rows.prefetch(set),
+            Layout::Wide(_) | Layout::Modulo(_) => {}
+        }
+    }
+
     /// Looks up `line` as [`lookup`](Self::lookup) does, where `line` is likely to be the newest of its set: then its use changes nothing
     /// but the dirty bit.
     #[inline(always)]

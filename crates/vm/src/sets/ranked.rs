@@ -1,7 +1,7 @@
 //! Rows of up to sixteen ways whose order is one word.
 
 use super::Inserted;
-use crate::simd::equal_16;
+use crate::simd::{equal_16, prefetch};
 
 /// LRU and FIFO sets of at most 16 ways, searched and updated without a branch per way.
 ///
@@ -181,6 +181,14 @@ impl<R: Row> RankedRows<R> {
             *order = to_front(*order, place_of(*order, way), way);
         }
         Some((row, way))
+    }
+
+    /// Brings a set nearer, which is searched soon.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, set: usize) {
+        if let Some(row) = self.rows.get(set) {
+            prefetch(row);
+        }
     }
 
     /// Returns a row, the way that was used last, and the shape of the array.

@@ -242,6 +242,11 @@ impl CoreTime for IntervalClock {
     }
 
     #[inline(always)]
+    fn expect(&self, core: usize, addr: PhysAddr) {
+        self.memory.expect(core, addr);
+    }
+
+    #[inline(always)]
     fn walk(
         &mut self,
         core: usize,

@@ -155,14 +155,17 @@ section! {
         square_root_interval: u32 = "square-root-interval" integer(1, 200) or "9", "interval of square roots";
         convert: u32 = "convert" integer(1, 200) or "3", "conversion of a vector between number formats";
         vector_multiply: u32 = "vector-multiply" integer(1, 200) or "3", "multiplication of integers in vectors";
-        cross: u32 = "cross" integer(1, 200) or "3", "transfer between vectors and general registers";
-        cross_convert: u32 = "cross-convert" integer(1, 200) or "6", "conversion between a number in a general register and one in a vector";
+        cross: u32 = "cross" integer(1, 200) or "3", "transfer from general registers to vectors";
+        cross_back: u32 = "cross-back" integer(1, 200) or "3", "transfer from vectors to general registers";
+        cross_convert: u32 = "cross-convert" integer(1, 200) or "6", "conversion of a number in a general register to one in a vector";
+        cross_convert_back: u32 = "cross-convert-back" integer(1, 200) or "6", "conversion of a number in a vector to one in a general register";
         crypto: u32 = "crypto" integer(1, 200) or "4", "step of a cipher or of a hash";
         atomic_interval: u32 = "atomic-interval" integer(1, 200) or "8", "interval of atomic operations";
         foreseen_forward: u32 = "foreseen-forward" integer(0, 200) or "0", "a store's data to a load of which the core foresees that it gets it";
         counter_forward: u32 = "counter-forward" integer(0, 200) or "1", "the same to an operation that loads, and stores to the same place";
         forward: u32 = "forward" integer(0, 200) or "6", "a store's data to any other load of all or some of its bytes";
         vector_forward: u32 = "vector-forward" integer(0, 200) or "8", "a store's data to a load of a vector";
+        vector_load: u32 = "vector-load" integer(0, 200) or "0", "what a load of a vector takes beyond one of a general register, but from a store";
         barrier: u32 = "barrier" integer(1, 1_000) or "20", "barrier, pause, or flush of a cache line";
     }
 }

@@ -23,6 +23,9 @@ impl Formed {
     /// Of nothing that is known.
     pub(super) const NONE: Self = Self { names: Names::NONE, ready: 0 };
 
+    /// Of what a load cannot know that it gets: a vector.
+    pub(super) const OF_VECTOR: Self = Self { names: Names::NONE, ready: u64::MAX };
+
     /// Returns whether an address was formed of the same registers as another one, with the same values in them.
     #[inline]
     fn is_like(self, other: Self) -> bool {

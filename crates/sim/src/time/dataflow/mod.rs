@@ -68,7 +68,7 @@ mod taken;
 mod targets;
 mod units;
 
-use pagewalk_code::Block;
+use pagewalk_code::{Block, Instruction};
 use pagewalk_trace::{BlockId, Code, Isa};
 
 use self::pipeline::Pipeline;
@@ -77,7 +77,7 @@ use self::renaming::Files;
 use self::speculation::Blocks;
 pub(super) use self::state::Charged;
 use self::state::Design;
-use self::units::work;
+use self::units::{latency_back, work};
 use crate::metrics::Rows;
 use crate::metrics::names::time;
 use crate::spec::settings::{DataflowSpec, MachineSpec};
@@ -110,7 +110,13 @@ struct Planner {
 impl Planner {
     fn plan(&self, block: &Block, isa: Isa) -> Plan {
         let files = Files::new(isa, &self.spec);
-        let work = |class| work(class, &self.spec.latencies, self.system);
+        let work = |instruction: &Instruction| {
+            let mut work = work(instruction.class, &self.spec.latencies, self.system);
+            if !files.have_vectors(instruction.writes) {
+                work.latency = latency_back(instruction.class, &self.spec.latencies).unwrap_or(work.latency);
+            }
+            work
+        };
         let plan = Plan::of(block, &self.spec.slots, &files, work);
         if self.spec.are_dependences_followed { plan } else { plan.without_dependences() }
     }

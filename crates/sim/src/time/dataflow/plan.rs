@@ -83,8 +83,8 @@ pub(super) struct Making {
     pub(super) named: Names,
     /// Whether the core takes what is loaded from a store by renaming, if it foresees that: what a whole register gets, or an operation changes.
     pub(super) is_renamed: bool,
-    /// Whether a vector gets what is loaded.
-    pub(super) to_vector: bool,
+    /// Whether a vector gets what is loaded, or is stored.
+    pub(super) of_vector: bool,
     /// The bytes of the operand; 0 if that is not known.
     pub(super) bytes: u16,
 }
@@ -171,7 +171,7 @@ impl Planned {
                 is_renamed: (class == Class::LoadStore || is_modified)
                     && !operand.is_vector
                     && !(1..LEAST_RENAMED).contains(&operand.bytes),
-                to_vector: operand.is_vector,
+                of_vector: operand.is_vector,
                 // A repeated one has the other bytes of the word, too, as far as others see it.
                 bytes: if repeats { 0 } else { operand.bytes },
             },
@@ -185,14 +185,19 @@ impl Planned {
 
 impl Plan {
     /// Plans the operations and the accesses of a block, where `work` says what an operation of a class takes.
-    pub(super) fn of(block: &Block, own: &SlotsSpec, files: &Files, work: impl Fn(Class) -> Work) -> Self {
+    pub(super) fn of(
+        block: &Block,
+        own: &SlotsSpec,
+        files: &Files,
+        work: impl Fn(&Instruction) -> Work,
+    ) -> Self {
         let addr = block.addr;
         let at = |instruction: &Instruction| addr.wrapping_add(instruction.offset.into());
         let (mut operations, mut accesses, mut sets) = (Vec::<Operation>::new(), Vec::new(), Vec::new());
         for (number, instruction) in (0..).zip(&block.instructions) {
             let before = (number as usize).checked_sub(1).map(|before| &block.instructions[before]);
             let slots = slots(instruction, before, own);
-            operations.push(Operation::new(instruction, work(instruction.class), slots, files, &mut sets));
+            operations.push(Operation::new(instruction, work(instruction), slots, files, &mut sets));
             for (store, not) in [(false, Direction::Store), (true, Direction::Load)] {
                 let operands = instruction.operands.iter().filter(|operand| operand.direction != not);
                 accesses.extend(operands.map(|operand| {

@@ -11,8 +11,9 @@ use super::state::{Current, Design, LEVELS, Place};
 use crate::spec::settings::LatenciesSpec;
 use crate::time::cache::LINE_SHIFT;
 
-/// The cycles from the time at which a store leaves the store buffer that a load takes which wants more bytes than it has.
-const FORWARDED_BY_CACHE: u64 = 17;
+/// The cycles from the time at which a store leaves the store buffer that a load takes which wants more bytes than it has. Measured on Zen 4,
+/// docs/time.md.
+const FORWARDED_BY_CACHE: u64 = 19;
 
 impl Pipeline {
     /// Completes the access that was issued last.
@@ -77,7 +78,9 @@ impl Pipeline {
         let Place { issued, tlb, .. } = self.place;
         let addr = reference.addr;
         let translated = issued + translation;
-        let mut done = issued + waited;
+        let is_of_vector = self.place.making.is_some_and(|making| making.of_vector);
+        let vector = if is_of_vector { u64::from(self.design.spec.latencies.vector_load) } else { 0 };
+        let mut done = issued + waited + vector;
         let mut miss = waited.saturating_sub(self.design.nearest + translation);
         match self.execution.forwarding.find(self.place.bytes_at(addr), translated) {
             None => {}
@@ -88,7 +91,9 @@ impl Pipeline {
                 let latency = self.forwarding_latency(is_same, behind, formed);
                 (done, miss) = (ready.max(translated) + latency, 0);
             }
-            Some(Found::Part { left }) => (done, miss) = (left.max(translated) + FORWARDED_BY_CACHE, 0),
+            Some(Found::Part { left }) => {
+                (done, miss) = (left.max(translated) + FORWARDED_BY_CACHE + vector, 0);
+            }
         }
         if done >= self.current.loaded {
             let level = reference.level.min(LEVELS - 1);
@@ -106,9 +111,11 @@ impl Pipeline {
         let of = self.execution.formed(self.place.making);
         let latency = match self.place.making {
             None => forward,
-            Some(Making { to_vector: true, .. }) => vector_forward,
+            Some(Making { of_vector: true, .. }) => vector_forward,
             Some(Making { is_renamed: true, modifies, at, .. })
-                if is_same && self.execution.foresight.foresees(at, of, behind, store) =>
+                if is_same
+                    && store != Formed::OF_VECTOR
+                    && self.execution.foresight.foresees(at, of, behind, store) =>
             {
                 if modifies {
                     counter_forward

@@ -25,12 +25,15 @@ pub(super) struct Results(u32);
 pub(super) struct Files {
     general: Registers,
     vectors: Registers,
+    /// All vector registers, whether a core could run out of them or not.
+    every_vector: Registers,
 }
 
 impl Files {
     /// No register that a core could run out of.
     #[cfg(test)]
-    pub(super) const NONE: Self = Self { general: Registers::EMPTY, vectors: Registers::EMPTY };
+    pub(super) const NONE: Self =
+        Self { general: Registers::EMPTY, vectors: Registers::EMPTY, every_vector: Registers::EMPTY };
 
     /// Returns the registers of an instruction set of which a core can run out: none of a kind that the machine file does not limit, of an
     /// in-order core, which renames none, and of traces without code, whose kinds of registers are not known.
@@ -50,7 +53,16 @@ impl Files {
         let limited = |own: Registers, most: u32| {
             if most > 0 && !spec.is_in_order { own } else { Registers::EMPTY }
         };
-        Self { general: limited(general, spec.registers), vectors: limited(vectors, spec.vector_registers) }
+        Self {
+            general: limited(general, spec.registers),
+            vectors: limited(vectors, spec.vector_registers),
+            every_vector: vectors,
+        }
+    }
+
+    /// Returns whether some of these registers are vectors.
+    pub(super) fn have_vectors(&self, registers: Registers) -> bool {
+        !registers.intersection(self.every_vector).is_empty()
     }
 }
 

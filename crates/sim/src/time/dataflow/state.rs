@@ -335,10 +335,11 @@ impl Execution {
     /// Returns what the address of an access is formed of, if an instruction is known to make it.
     #[inline]
     pub(super) fn formed(&self, making: Option<Making>) -> Formed {
-        making.map_or(Formed::NONE, |Making { named, .. }| Formed {
-            names: named,
-            ready: self.ready.of_few(named),
-        })
+        match making {
+            None => Formed::NONE,
+            Some(Making { of_vector: true, .. }) => Formed::OF_VECTOR,
+            Some(Making { named, .. }) => Formed { names: named, ready: self.ready.of_few(named) },
+        }
     }
 
     /// Takes a unit for an operation that is not simple, which was dispatched in one cycle and is ready in another one, and of which nothing or

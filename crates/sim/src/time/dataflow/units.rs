@@ -121,7 +121,17 @@ const X87_SLOW: u32 = 20;
 /// Cycles of an atomic operation beyond its load. Assumed.
 const LOCKED: u32 = 4;
 
-/// Returns what an operation of a class takes on a core with such latencies, where `system` cycles are those of the kernel's entry.
+/// Returns the cycles of an operation that goes from vectors to general registers, if it is of a class that may go either way.
+pub(super) fn latency_back(class: Class, own: &LatenciesSpec) -> Option<u32> {
+    match class {
+        Class::Cross => Some(own.cross_back),
+        Class::CrossConvert => Some(own.cross_convert_back),
+        _ => None,
+    }
+}
+
+/// Returns what an operation of a class takes on a core with such latencies, where `system` cycles are those of the kernel's entry. One between
+/// general registers and vectors goes to the vectors.
 pub(super) fn work(class: Class, own: &LatenciesSpec, system: u32) -> Work {
     let (unit, latency) = match class {
         Class::Nop | Class::Zero | Class::Move | Class::LoadStore | Class::String => (None, 0),

@@ -120,7 +120,7 @@ impl Prober {
         Ok(Self { dram: lines(DRAM_BYTES)?, chains, hit_ns, in_huge })
     }
 
-    /// Looks at the host for 0.3 to 0.5 s.
+    /// Looks at the host for 0.4 to 0.6 s.
     pub fn probe(&mut self) -> Glance {
         let mut bench = Bench::new(1, 0, &|| false);
         let first = additions(&mut bench).unwrap_or(f64::NAN);

@@ -11,7 +11,7 @@
 //!               the first cycle in which fewer instructions than the scheduler has places are dispatched and have not begun),
 //!               of which at most `dispatched-operations` are operations, and `dispatched-accesses` load or store
 //! address(i)  = max(dispatch(i) + 1, base register, index register); + complex-address
-//! load(i)     = first cycle >= address(i) with a load unit; + translation + latency of the cache, of DRAM
+//! load(i)     = first cycle >= address(i) with a load unit; + translation + latency of the cache, of DRAM; + vector-load, to a vector
 //!             = max(that cycle + latency of forwarding, store's data) if a store to the same bytes is in flight
 //! done(i)     = first cycle >= max(dispatch(i) + 1, source registers, load(i)) with a unit; + latency of the operation
 //! retire(i)   = max(retire(i-1), done(i)), at most `retire-width` a cycle

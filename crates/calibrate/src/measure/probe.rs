@@ -48,7 +48,7 @@ pub struct Glance {
     pub third_cache_range: [f64; 2],
     /// The time of a load from DRAM, without translation, in nanoseconds.
     pub dram_ns: f64,
-    /// What page faults take; none where the kernel gave no huge page, by which zeroing is told from the rest.
+    /// The times of page faults; none where the kernel gave no huge page, by which zeroing is told from the rest.
     pub faults: Option<FaultTimes>,
     /// Additions that this processor makes in a cycle at the beginning and at the end of the look: fewer than its core could, if another
     /// thread of the core takes a part.

@@ -105,6 +105,16 @@ fn to_slice_and_back_ps(mesh: &Mesh, core: usize, line: u64) -> u64 {
     there_and_back_ps(mesh, core as u32, mesh.slice(line))
 }
 
+/// Notes that a reference to an address follows soon: what the farther levels know of its line comes nearer in the caches of the computer that
+/// simulates, for which a reference in no order waits else.
+#[inline(always)]
+pub(super) fn expect(memory: &MemoryHierarchy, core: usize, addr: PhysAddr) {
+    let line = addr.0 >> LINE_SHIFT;
+    for cache in memory.private[core].iter().skip(1).chain(&memory.shared) {
+        cache.lines.prefetch(line);
+    }
+}
+
 /// All caches of a machine and its DRAM.
 #[derive(Clone, Debug)]
 pub struct MemoryHierarchy {
@@ -183,16 +193,6 @@ impl MemoryHierarchy {
             }
         };
         self.search(core, addr, kind, at_ps, (first, first))
-    }
-
-    /// Notes that a reference to an address follows soon: what the farther levels know of its line comes nearer in the caches of the computer that
-    /// simulates, for which a reference in no order waits else.
-    #[inline(always)]
-    pub(super) fn expect(&self, core: usize, addr: PhysAddr) {
-        let line = addr.0 >> LINE_SHIFT;
-        for cache in self.private[core].iter().skip(1).chain(&self.shared) {
-            cache.lines.prefetch(line);
-        }
     }
 
     /// Searches the levels behind the first one for the data of a reference. Apart, so that the usual hit is all that stands inline.

@@ -243,7 +243,7 @@ impl CoreTime for IntervalClock {
 
     #[inline(always)]
     fn expect(&self, core: usize, addr: PhysAddr) {
-        expect(&self.memory, core, addr);
+        super::cache::expect(&self.memory, core, addr);
     }
 
     #[inline(always)]

@@ -106,7 +106,7 @@ fn to_slice_and_back_ps(mesh: &Mesh, core: usize, line: u64) -> u64 {
 }
 
 /// Notes that a reference to an address follows soon: what the farther levels know of its line comes nearer in the caches of the computer that
-/// simulates, for which a reference in no order waits else.
+/// simulates, which otherwise waits for it.
 #[inline(always)]
 pub(super) fn expect(memory: &MemoryHierarchy, core: usize, addr: PhysAddr) {
     let line = addr.0 >> LINE_SHIFT;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "random.h"
+#include "work.h"
 
 #define MOST_THREADS 64
 
@@ -40,6 +41,7 @@ int main(int argc, char **argv)
    for (uint64_t i = 0; i < words; i++)
       table[i] = i;
    struct part parts[MOST_THREADS];
+   begin_work();
    for (uint64_t t = 0; t < threads; t++) {
       uint64_t share = words / threads;
       parts[t] = (struct part){ .table = table + t * share, .words = share, .updates = updates / threads };
@@ -50,6 +52,7 @@ int main(int argc, char **argv)
    update(&parts[0]);
    for (uint64_t t = 1; t < threads; t++)
       pthread_join(parts[t].thread, NULL);
+   end_work();
    printf("gups %llu\n", (unsigned long long)(table[0] ^ table[words / 3]));
    free(table);
    return 0;

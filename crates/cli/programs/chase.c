@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "../../capture/programs/random.h"
+#include "../../capture/programs/work.h"
 
 struct line {
    uint64_t next;
@@ -26,7 +27,9 @@ int main(int argc, char **argv)
       lines[last].next = lines[other].next;
       lines[other].next = next;
    }
+   begin_work();
    for (uint64_t i = 0; i < steps; i++)
       at = lines[at].next;
+   end_work();
    printf("%llu\n", (unsigned long long)at);
 }

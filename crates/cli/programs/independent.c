@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "../../capture/programs/random.h"
+#include "../../capture/programs/work.h"
 
 int main(int argc, char **argv)
 {
@@ -16,7 +17,9 @@ int main(int argc, char **argv)
       return 1;
    for (uint64_t i = 0; i < count; i++)
       words[i] = i;
+   begin_work();
    for (uint64_t i = 0; i < loads; i++)
       sum += words[(next_random(&state) >> 20) % count];
+   end_work();
    printf("%llu\n", (unsigned long long)sum);
 }

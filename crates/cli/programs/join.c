@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "../../capture/programs/random.h"
+#include "../../capture/programs/work.h"
 
 struct row {
    struct row *next;
@@ -25,6 +26,7 @@ int main(int argc, char **argv)
       rows[i] = (struct row){*bucket, i, i * i};
       *bucket = &rows[i];
    }
+   begin_work();
    for (uint64_t i = 0; i < probes; i++) {
       uint64_t key = next_random(&state) % (2 * count);
       const struct row *row = table[key * 0x9e3779b97f4a7c15ull % buckets];
@@ -32,5 +34,6 @@ int main(int argc, char **argv)
          row = row->next;
       sum += row ? row->value : 0;
    }
+   end_work();
    printf("%llu\n", (unsigned long long)sum);
 }

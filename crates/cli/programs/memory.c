@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../../capture/programs/random.h"
+#include "../../capture/programs/work.h"
 
 static uint64_t state = 88172645463325252ull;
 
@@ -21,6 +22,7 @@ static double sparse(uint64_t bytes, uint64_t rounds)
    }
    for (uint64_t i = 0; i < rows; i++)
       x[i] = y[i] = i;
+   begin_work();
    while (rounds--)
       for (uint64_t row = 0; row < rows; row++) {
          double dot = 0;
@@ -44,6 +46,7 @@ static double transpose(uint64_t bytes, uint64_t rounds)
       from[i] = i;
       to[i] = 0;
    }
+   begin_work();
    while (rounds--)
       for (uint64_t row = 0; row < n; row++)
          for (uint64_t column = 0; column < n; column++)
@@ -58,6 +61,7 @@ static double histogram(uint64_t bytes, uint64_t rounds)
    uint32_t *counts = malloc(bins * sizeof *counts);
    for (uint64_t i = 0; i < bins; i++)
       counts[i] = 1;
+   begin_work();
    for (uint64_t i = 0; i < rounds * 1000000; i++)
       counts[(next_random(&state) >> 16) % bins]++;
    return counts[7];
@@ -71,6 +75,7 @@ static double radix(uint64_t bytes, uint64_t rounds)
       from[i] = next_random(&state);
       to[i] = i;
    }
+   begin_work();
    for (uint64_t round = 0; round < rounds; round++) {
       uint64_t place[256] = { 0 }, begin = 0;
       for (uint64_t i = 0; i < count; i++)
@@ -95,6 +100,7 @@ static double search(uint64_t bytes, uint64_t rounds)
    uint64_t count = bytes / 8, *sorted = malloc(count * 8), found = 0;
    for (uint64_t i = 0; i < count; i++)
       sorted[i] = 2 * i;
+   begin_work();
    for (uint64_t i = 0; i < rounds * 100000; i++) {
       uint64_t key = (next_random(&state) >> 8) % (2 * count), low = 0, high = count;
       while (low < high) {
@@ -130,6 +136,7 @@ static double lists(uint64_t bytes, uint64_t rounds)
       node->next = heads[i % LISTS];
       heads[i % LISTS] = node;
    }
+   begin_work();
    while (rounds--)
       for (int list = 0; list < LISTS; list += 8)
          for (const struct node *node = heads[list]; node; node = node->next)
@@ -147,7 +154,9 @@ int main(int argc, char **argv)
    uint64_t bytes = argument(argc, argv, 2, 128) << 20, rounds = argument(argc, argv, 3, 1);
    for (unsigned i = 0; i < sizeof kernels / sizeof *kernels; i++)
       if (argc > 1 && !strcmp(argv[1], kernels[i].name)) {
-         printf("%f\n", kernels[i].run(bytes, rounds));
+         double result = kernels[i].run(bytes, rounds);
+         end_work();
+         printf("%f\n", result);
          return 0;
       }
    return 2;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../../capture/programs/random.h"
+#include "../../capture/programs/work.h"
 
 #ifndef __x86_64__
 #error "the steps are written for x86-64"
@@ -41,6 +42,7 @@ static uint64_t chase(uint64_t bytes, uint64_t steps)
       lines[other] = next;
    }
    uint64_t at = 0;
+   begin_work();
    while (steps--)
       at = lines[at];
    return at;
@@ -80,6 +82,7 @@ int main(int argc, char **argv)
    double d = 1.0;
    for (int i = 0; i < BITS; i++)
       bits[i] = next_random(&state) >> 24;
+   begin_work();
    if (!strcmp(what, "add"))
       LOOP(count, "add %1, %0\n\t", : "+r"(x) : "r"(y));
    else if (!strcmp(what, "multiply"))
@@ -141,5 +144,6 @@ int main(int argc, char **argv)
          syscall(SYS_getppid);
    else
       return 2;
+   end_work();
    printf("%llu %f\n", (unsigned long long)x, d);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "../../capture/programs/random.h"
+#include "../../capture/programs/work.h"
 
 int main(int argc, char **argv)
 {
@@ -17,8 +18,10 @@ int main(int argc, char **argv)
       b[i] = i;
       c[i] = 1;
    }
+   begin_work();
    for (uint64_t round = 0; round < rounds; round++)
       for (uint64_t i = 0; i < count; i++)
          a[i] = b[i] + 3.0 * c[i];
+   end_work();
    printf("%f\n", a[count / 2]);
 }

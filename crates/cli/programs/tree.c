@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "../../capture/programs/random.h"
+#include "../../capture/programs/work.h"
 
 struct node {
    struct node *below[2];
@@ -25,6 +26,7 @@ int main(int argc, char **argv)
          place = &(*place)->below[node->key > (*place)->key];
       *place = node;
    }
+   begin_work();
    for (uint64_t i = 0; i < lookups; i++) {
       uint64_t key = next_random(&state) % (4 * count);
       const struct node *node = root;
@@ -32,5 +34,6 @@ int main(int argc, char **argv)
          node = node->below[key > node->key];
       found += node != NULL;
    }
+   end_work();
    printf("%llu\n", (unsigned long long)found);
 }

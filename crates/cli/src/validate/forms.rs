@@ -3,7 +3,7 @@
 use super::native::Native;
 use super::predict::Predicted;
 use super::programs::Runnable;
-use super::show::{Gain, Times};
+use super::show::{Gain, Gained, Times};
 
 /// Something of each form of a program.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,9 +48,9 @@ impl<T> Forms<T> {
 
 impl Forms<Runnable> {
     /// Returns the forms in which a program is run: without its work if the work alone is to be seen, and with huge pages if these are
-    /// wanted.
+    /// wanted, but for loops that show one parameter.
     pub(super) fn of(program: &Runnable, wants_huge_pages: bool) -> Self {
-        let huge = wants_huge_pages.then(|| program.with_huge_pages());
+        let huge = (wants_huge_pages && !program.is_micro).then(|| program.with_huge_pages());
         let wants_idle = program.is_micro || wants_huge_pages;
         Self {
             whole: program.clone(),
@@ -58,6 +58,48 @@ impl Forms<Runnable> {
             huge_idle: huge.as_ref().and_then(Runnable::idle),
             huge,
         }
+    }
+
+    /// Returns the forms that run on this computer: those with their work, which tell its time.
+    pub(super) fn timed(&self) -> Self {
+        Self { idle: None, huge_idle: None, ..self.clone() }
+    }
+}
+
+/// What huge pages save here of a program's time, and of its work alone if it tells the time of that.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Saved {
+    pub(super) whole: Share,
+    pub(super) steady: Option<Share>,
+}
+
+/// A share that was measured several times: the median, and how far the middle half of the values lie apart.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Share {
+    pub(super) share: f64,
+    pub(super) spread: f64,
+}
+
+impl Saved {
+    /// Returns what is saved by pairs of runs without and with huge pages; none for no pairs.
+    pub(super) fn of(pairs: &[(Native, Native)]) -> Option<Self> {
+        let share = |huge: f64, small: f64| 1.0 - huge / small;
+        let whole = pairs.iter().map(|(small, huge)| share(huge.cpu_ns, small.cpu_ns)).collect();
+        let work = pairs.iter().map(|(small, huge)| Some(share(huge.work_ns?, small.work_ns?)));
+        Some(Self { whole: Share::of(whole)?, steady: work.collect::<Option<_>>().and_then(Share::of) })
+    }
+}
+
+impl Share {
+    fn of(mut shares: Vec<f64>) -> Option<Self> {
+        shares.sort_by(f64::total_cmp);
+        let last = shares.len().checked_sub(1)?;
+        let at = |part: f64| {
+            let place = last as f64 * part;
+            let (low, high) = (shares[place as usize], shares[place.ceil() as usize]);
+            low + (high - low) * place.fract()
+        };
+        Some(Self { share: at(0.5), spread: at(0.75) - at(0.25) })
     }
 }
 
@@ -85,13 +127,10 @@ impl Both {
         Times { measured: self.native.cpu_ns, predicted: self.predicted[0].cpu_ns }
     }
 
-    /// Returns the share of the times that others save.
-    fn saved(&self, others: &Self) -> Times {
-        let (all, others) = (self.times(), others.times());
-        Times {
-            measured: 1.0 - others.measured / all.measured,
-            predicted: 1.0 - others.predicted / all.predicted,
-        }
+    /// Returns the share of the time that others save: here, and on the machine.
+    fn saved(&self, others: &Self, here: Share) -> Gained {
+        let Share { share: measured, spread } = here;
+        Gained { measured, spread, predicted: 1.0 - others.times().predicted / self.times().predicted }
     }
 }
 
@@ -104,13 +143,17 @@ impl Forms<Both> {
         }
     }
 
-    /// Returns what huge pages save of a program's time; and of its work alone, without its first touches, if it can do without the work.
-    pub(super) fn gain(&self) -> Option<Gain> {
-        let huge = self.huge.as_ref()?;
+    /// Returns what huge pages save of a program's time, where they saved so much here; and of its work alone, without its first touches, if it
+    /// can do without the work.
+    pub(super) fn gain(&self, here: Option<Saved>) -> Option<Gain> {
+        let (huge, here) = self.huge.as_ref().zip(here)?;
         let idle = self.idle.as_ref().zip(self.huge_idle.as_ref());
+        let steady = |(idle, huge_idle): (&Both, &Both)| {
+            Some(self.whole.less(idle).saved(&huge.less(huge_idle), here.steady?))
+        };
         Some(Gain {
-            whole: self.whole.saved(huge),
-            steady: idle.map(|(idle, huge_idle)| self.whole.less(idle).saved(&huge.less(huge_idle))),
+            whole: self.whole.saved(huge, here.whole),
+            steady: idle.and_then(steady),
             first_touches: idle.map(|(idle, _)| idle.times()),
         })
     }
@@ -121,7 +164,7 @@ mod tests {
     use super::*;
 
     fn both(native: f64, predicted: f64) -> Both {
-        let native = Native { cpu_ns: native, minor_faults: 5 };
+        let native = Native { cpu_ns: native, work_ns: None, minor_faults: 5 };
         Both { native, predicted: vec![Predicted { cpu_ns: predicted, ..Predicted::default() }] }
     }
 
@@ -135,7 +178,7 @@ mod tests {
         let all = Forms::of(&program, true);
         let paths: Vec<_> = all.iter().map(|form| form.path.to_str()).collect();
         assert_eq!(paths, [Some("sort"), Some("sort"), Some("/usr/bin/env"), Some("/usr/bin/env")]);
-        let micro = Forms::of(&Runnable { is_micro: true, ..program }, false);
+        let micro = Forms::of(&Runnable { is_micro: true, ..program }, true);
         assert!(micro.idle.is_some() && micro.huge.is_none());
     }
 
@@ -149,18 +192,35 @@ mod tests {
         };
         assert_eq!(forms.judged(true).times(), Times { measured: 40.0, predicted: 50.0 });
         assert_eq!(forms.judged(false).times(), Times { measured: 100.0, predicted: 120.0 });
-        let gain = forms.gain().expect("with huge pages");
-        assert_eq!(gain.whole, Times { measured: 1.0 - 0.4, predicted: 0.5 });
-        assert_eq!(gain.steady, Some(Times { measured: 0.5, predicted: 1.0 - 40.0 / 50.0 }));
+        let here = Saved {
+            whole: Share { share: 0.6, spread: 0.1 },
+            steady: Some(Share { share: 0.5, spread: 0.2 }),
+        };
+        let gain = forms.gain(Some(here)).expect("with huge pages");
+        assert_eq!(gain.whole, Gained { measured: 0.6, spread: 0.1, predicted: 0.5 });
+        assert_eq!(gain.steady, Some(Gained { measured: 0.5, spread: 0.2, predicted: 1.0 - 40.0 / 50.0 }));
         assert_eq!(gain.first_touches, Some(Times { measured: 60.0, predicted: 70.0 }));
+    }
+
+    #[test]
+    fn pairs_of_runs_tell_what_is_saved() {
+        let run = |cpu_ns, work_ns| Native { cpu_ns, work_ns, minor_faults: 0 };
+        let pair = |huge, work| (run(100.0, Some(50.0)), run(huge, Some(work)));
+        let saved = Saved::of(&[pair(80.0, 25.0), pair(60.0, 25.0), pair(70.0, 50.0)]).expect("pairs");
+        let [whole, steady] = [Some(saved.whole), saved.steady].map(|share| share.expect("a share"));
+        assert!((whole.share - 0.3).abs() < 1e-9 && (whole.spread - 0.1).abs() < 1e-9, "{whole:?}");
+        assert_eq!(steady, Share { share: 0.5, spread: 0.25 });
+        assert_eq!(Saved::of(&[(run(100.0, None), run(50.0, None))]).expect("a pair").steady, None);
+        assert_eq!(Saved::of(&[]), None);
     }
 
     #[test]
     fn a_program_without_an_idle_form_has_no_work_alone() {
         let forms =
             Forms { whole: both(100.0, 120.0), idle: None, huge: Some(both(40.0, 60.0)), huge_idle: None };
-        let gain = forms.gain().expect("with huge pages");
+        let here = Some(Saved { whole: Share { share: 0.6, spread: 0.0 }, steady: None });
+        let gain = forms.gain(here).expect("with huge pages");
         assert_eq!((gain.steady, gain.first_touches), (None, None));
-        assert_eq!(Forms { huge: None, ..forms }.gain(), None);
+        assert_eq!(Forms { huge: None, ..forms }.gain(here), None);
     }
 }

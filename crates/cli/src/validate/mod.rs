@@ -26,7 +26,7 @@ use crate::exit::Done;
 use crate::list::HERE;
 use crate::run::print;
 use crate::say::{Steps, note};
-use forms::{Both, Forms};
+use forms::{Both, Forms, Saved};
 use judge::{Class, error, error_of_band, is_of_third_cache};
 use native::Native;
 use predict::{INGREDIENTS, machines, predict};
@@ -174,7 +174,8 @@ impl Judge<'_> {
 
     /// Judges the machine by a program.
     fn row(&mut self, program: &Runnable) -> anyhow::Result<Row> {
-        let Found { forms, band, void } = self.found(&Forms::of(program, self.arguments.huge_pages))?;
+        let Found { forms, saved, band, void } =
+            self.found(&Forms::of(program, self.arguments.huge_pages))?;
         let whole = &forms.whole;
         let class = match program.is_micro {
             true => Class::Micro,
@@ -198,14 +199,14 @@ impl Judge<'_> {
             measured_faults: whole.native.minor_faults,
             predicted_faults: whole.predicted[0].minor_faults,
             void,
-            huge_pages: forms.gain(),
+            huge_pages: forms.gain(saved),
             without: INGREDIENTS.iter().map(|ingredient| ingredient.name).zip(errors).collect(),
         })
     }
 
     /// Runs a program's forms here and on the machine, as it was meanwhile; and on the machine without each ingredient, if that is wanted.
     fn found(&mut self, programs: &Forms<Runnable>) -> anyhow::Result<Found> {
-        let Best { natives, look, void } = best(self.watch.as_mut(), programs, self.arguments.runs)?;
+        let Best { natives, saved, look, void } = best(self.watch.as_mut(), programs, self.arguments.runs)?;
         let (spec, strange) = self.spec(look)?;
         let specs = machines(&spec, self.arguments.ablate);
         let mut ends = Vec::new();
@@ -233,7 +234,7 @@ impl Judge<'_> {
             }
             Ok(Both { native, predicted })
         })?;
-        Ok(Found { forms, band, void: void.or(strange) })
+        Ok(Found { forms, saved, band, void: void.or(strange) })
     }
 
     /// Returns the machine, with what a look has shown in place of its own. A look at a host that stood still meanwhile may show what no
@@ -254,6 +255,8 @@ impl Judge<'_> {
 /// A program's forms here and on the machine.
 struct Found {
     forms: Forms<Both>,
+    /// What huge pages save here, if that is asked for.
+    saved: Option<Saved>,
     /// Where the third cache decides, the shortest and the longest time of the whole program, in nanoseconds, on the machine with as much of
     /// it as the looks showed.
     band: Option<[f64; 2]>,

@@ -15,7 +15,7 @@ pub(super) struct Entry {
     from: From,
     /// The arguments; `TEXT`, `DATA` and `SOURCE` are the files that [`Folder`] makes.
     arguments: &'static [&'static str],
-    /// The arguments with which it does everything but its work: it touches its memory, and ends.
+    /// The arguments with which it does everything but its work: it touches its memory, and ends. With its work, it tells the time of that.
     idle: Option<&'static [&'static str]>,
     /// Whether it shows one parameter alone.
     is_micro: bool,
@@ -74,6 +74,7 @@ const BTREE: &str = include_str!("../../../capture/programs/btree.c");
 const BFS: &str = include_str!("../../../capture/programs/bfs.c");
 const MATCH: &str = include_str!("../../../capture/programs/match.c");
 const RANDOM: &str = include_str!("../../../capture/programs/random.h");
+const WORK: &str = include_str!("../../../capture/programs/work.h");
 
 /// The programs; each takes 0.1 to 0.5 s on a core of 3 GHz.
 #[rustfmt::skip]
@@ -146,7 +147,7 @@ pub(super) struct Runnable {
     pub(super) name: String,
     pub(super) path: OsString,
     pub(super) arguments: Vec<OsString>,
-    /// The arguments without its work, if the program can do without.
+    /// The arguments without its work, if the program can do without; it tells the time of its work then.
     pub(super) idle: Option<Vec<OsString>>,
     pub(super) is_micro: bool,
     pub(super) is_held_out: bool,
@@ -244,6 +245,7 @@ impl Folder {
             ("SUMS", "s = 0; for (i = 1; i < 200000; i++) s += i % 7 * i; s\nquit\n".to_owned()),
             ("SOURCE", source()),
             ("random.h", RANDOM.to_owned()),
+            ("work.h", WORK.to_owned()),
         ];
         for (name, content) in files {
             let path = folder.path(if name == "SOURCE" { "SOURCE.c" } else { name });
@@ -302,8 +304,7 @@ impl Folder {
         compiler.args(["-O2", "-x", "c", "-o"]).arg(&program).arg("-").current_dir(self.0.path());
         let mut child =
             compiler.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cannot start cc")?;
-        let source = source.replace("../../capture/programs/random.h", "random.h");
-        let source = source.replace("#include \"random.h\"", RANDOM);
+        let source = source.replace("../../capture/programs/", "");
         child
             .stdin
             .take()

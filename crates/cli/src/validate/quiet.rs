@@ -6,7 +6,7 @@
 use anyhow::Context;
 use pagewalk_calibrate::{Glance, Host, OWN, Prober};
 
-use super::forms::Forms;
+use super::forms::{Forms, Saved};
 use super::native::{self, Native};
 use super::programs::Runnable;
 
@@ -14,6 +14,8 @@ use super::programs::Runnable;
 const MOVED: f64 = 0.25;
 /// How many runs are made at most for each one that is to count.
 const TRIES: u32 = 8;
+/// The least number of turns by which it is told what huge pages save: each has a run with and one without them, right behind each other.
+const TURNS: u32 = 5;
 /// The time for which a program runs between two looks, in nanoseconds: a short one several times, of which the shortest run counts. What
 /// disturbs for milliseconds then leaves one alone.
 const BETWEEN_NS: f64 = 2e8;
@@ -42,6 +44,8 @@ pub(super) struct Known {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Best {
     pub(super) natives: Forms<Native>,
+    /// What huge pages saved, by all turns in which both kinds of runs count.
+    pub(super) saved: Option<Saved>,
     /// What the looks before and behind them showed together, with the range of the third cache at all runs; none without looks. There is one
     /// for all forms, because the differences of their times would be those of looks otherwise.
     pub(super) look: Option<Glance>,
@@ -92,7 +96,7 @@ pub(super) fn best(
     runs: u32,
 ) -> anyhow::Result<Best> {
     let mut before = watch.as_mut().map(|watch| watch.prober.probe());
-    best_of(programs, runs, |program| {
+    let mut best = best_of(&programs.timed(), runs, |program| {
         let Some((watch, before)) = watch.as_mut().zip(before.as_mut()) else {
             return Ok(Run { native: native::run(program)?, look: None, void: None });
         };
@@ -101,10 +105,16 @@ pub(super) fn best(
         let (void, look) = (watch.disturbed(before, &after), Some(before.middle(&after)));
         *before = after;
         Ok(Run { native, look, void })
-    })
+    })?;
+    let natives = &mut best.natives;
+    if programs.idle.is_some() {
+        natives.idle = natives.whole.idle();
+        natives.huge_idle = natives.huge.as_ref().and_then(Native::idle);
+    }
+    Ok(best)
 }
 
-/// Runs a program for a while, at least once; returns the shortest run, with the least faults of all.
+/// Runs a program for a while, at least once; returns the shortest run.
 fn shortest(program: &Runnable) -> anyhow::Result<Native> {
     let mut best = native::run(program)?;
     let mut all_ns = best.cpu_ns;
@@ -115,8 +125,7 @@ fn shortest(program: &Runnable) -> anyhow::Result<Native> {
         }
         let next = native::run(program)?;
         all_ns += next.cpu_ns;
-        let minor_faults = best.minor_faults.min(next.minor_faults);
-        best = Native { cpu_ns: best.cpu_ns.min(next.cpu_ns), minor_faults };
+        best = best.least(next);
     }
     Ok(best)
 }
@@ -127,39 +136,56 @@ fn best_of<T>(
     runs: u32,
     mut run: impl FnMut(&T) -> anyhow::Result<Run>,
 ) -> anyhow::Result<Best> {
-    let mut bests = forms.try_map(|form| {
-        let first = run(form)?;
-        Ok((u32::from(first.void.is_none()), first))
-    })?;
-    for _ in 1..runs.max(1).saturating_mul(TRIES) {
-        if bests.iter().all(|(counted, _)| *counted >= runs) {
-            break;
-        }
-        for (form, (counted, best)) in forms.iter().zip(bests.iter_mut()) {
-            let next = run(form)?;
-            *counted += u32::from(next.void.is_none());
+    let runs = if forms.huge.is_some() { runs.max(TURNS) } else { runs.max(1) };
+    let mut turns = vec![forms.try_map(&mut run)?];
+    let mut counted: Vec<u32> = turns[0].iter().map(Run::counted).collect();
+    let mut best = turns[0].clone();
+    while counted.iter().any(|&counted| counted < runs) && turns.len() < (runs * TRIES) as usize {
+        let turn = forms.try_map(&mut run)?;
+        for ((counted, best), next) in counted.iter_mut().zip(best.iter_mut()).zip(turn.iter()) {
+            *counted += next.counted();
             best.better(next);
         }
+        turns.push(turn);
     }
-    let looks: Vec<Glance> = bests.iter().filter_map(|(_, best)| best.look).collect();
+    let looks: Vec<Glance> = best.iter().filter_map(|best| best.look).collect();
     Ok(Best {
-        void: bests.iter().find_map(|(_, best)| best.void.clone()),
-        natives: bests.try_map(|(_, best)| Ok(best.native))?,
+        saved: saved(&turns),
+        void: best.iter().find_map(|best| best.void.clone()),
+        natives: best.try_map(|best| Ok(best.native))?,
         look: Glance::together(&looks),
     })
 }
 
+/// Returns what huge pages saved in the turns that count; in all turns if none does.
+fn saved(turns: &[Forms<Run>]) -> Option<Saved> {
+    let pair = |turn: &Forms<Run>| Some((turn.whole.native, turn.huge.as_ref()?.native));
+    let counts = |turn: &&Forms<Run>| turn.iter().all(|run| run.void.is_none());
+    let counted: Vec<_> = turns.iter().filter(counts).filter_map(pair).collect();
+    match counted.is_empty() {
+        true => Saved::of(&turns.iter().filter_map(pair).collect::<Vec<_>>()),
+        false => Saved::of(&counted),
+    }
+}
+
 impl Run {
+    /// Returns 1 if the run counts, and otherwise 0.
+    fn counted(&self) -> u32 {
+        self.void.is_none().into()
+    }
+
     /// Takes another run in place of this one, if it is better.
-    fn better(&mut self, other: Self) {
-        let minor_faults = self.native.minor_faults.min(other.native.minor_faults);
+    fn better(&mut self, other: &Self) {
+        let least = self.native.least(other.native);
         let key = |run: &Self| (run.void.is_some(), run.native.cpu_ns);
         // What a program has of the third cache is what all looks at its runs allow.
         let looks = self.look.zip(other.look);
-        if key(&other) < key(self) {
-            *self = other;
+        let count_alike = self.void.is_some() == other.void.is_some();
+        if key(other) < key(self) {
+            *self = other.clone();
         }
-        self.native.minor_faults = minor_faults;
+        self.native =
+            if count_alike { least } else { Native { minor_faults: least.minor_faults, ..self.native } };
         if let Some((one, two)) = looks {
             self.look = self.look.map(|look| look.widened(&one).widened(&two));
         }
@@ -168,16 +194,17 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
+    use super::super::forms::Share;
     use super::*;
 
     /// Makes runs of one form, or of two in turn, of so many nanoseconds, of which some do not count; returns the best, and how many were made.
-    fn of(forms: usize, runs: u32, made: &[(f64, bool)]) -> (Best, usize) {
+    fn of(kinds: usize, runs: u32, made: &[(f64, bool)]) -> (Best, usize) {
         let (mut rest, mut count) = (made.iter().cycle(), 0);
-        let forms = Forms { whole: (), idle: (forms == 2).then_some(()), huge: None, huge_idle: None };
+        let forms = Forms { whole: (), idle: None, huge: (kinds == 2).then_some(()), huge_idle: None };
         let best = best_of(&forms, runs, |()| {
             let &(cpu_ns, counts) = rest.next().expect("without an end");
             count += 1;
-            let native = Native { cpu_ns, minor_faults: 100 - count as u64 };
+            let native = Native { cpu_ns, work_ns: Some(cpu_ns / 2.0), minor_faults: 100 - count as u64 };
             let look = Some(Glance {
                 cycle_ns: cpu_ns,
                 third_cache_bytes: cpu_ns,
@@ -213,11 +240,24 @@ mod tests {
 
     #[test]
     fn forms_run_in_turn_until_each_counts_and_have_one_look() {
-        let (best, made) = of(2, 1, &[(5.0, true), (3.0, false), (4.0, true), (2.0, true)]);
-        assert_eq!(made, 4, "the second form counts in the second turn");
-        assert_eq!((best.natives.whole.cpu_ns, best.natives.idle.map(|idle| idle.cpu_ns)), (4.0, Some(2.0)));
+        let made = [(5.0, true), (3.0, false), (4.0, true), (2.0, true)];
+        let (best, count) = of(2, 1, &made);
+        assert_eq!(count, 20, "the second form counts in every other turn");
+        let cpu_ns = |native: Native| native.cpu_ns;
+        assert_eq!((cpu_ns(best.natives.whole), best.natives.huge.map(cpu_ns)), (4.0, Some(2.0)));
         assert_eq!(best.look.map(|look| look.cycle_ns), Some(3.0), "of both");
-        let (best, made) = of(2, 1, &[(5.0, true), (3.0, false)]);
-        assert_eq!((best.void.as_deref(), made), (Some("noise"), 16), "one form is not enough");
+        let (best, count) = of(2, 1, &[(5.0, true), (3.0, false)]);
+        assert_eq!((best.void.as_deref(), count), (Some("noise"), 80), "one form is not enough");
+    }
+
+    #[test]
+    fn what_huge_pages_save_is_told_by_turns_that_count() {
+        let made = [(8.0, true), (1.0, false), (8.0, true), (6.0, true), (10.0, true), (7.5, true)];
+        let saved = of(2, 5, &made).0.saved.expect("both kinds of runs");
+        assert_eq!(saved.whole.share, 0.25);
+        assert_eq!(saved.steady.map(|steady| steady.share), Some(0.25), "half of each run is work");
+        let saved = of(2, 5, &[(8.0, true), (6.0, false)]).0.saved.expect("both kinds of runs");
+        assert_eq!(saved.whole, Share { share: 0.25, spread: 0.0 });
+        assert_eq!(of(1, 5, &made).0.saved, None);
     }
 }

@@ -57,16 +57,25 @@ pub(super) struct Row {
 pub(super) struct Gain {
     /// Of all its time.
     #[serde(flatten)]
-    pub(super) whole: Times,
+    pub(super) whole: Gained,
     /// Of its work alone, behind the first touches of its memory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) steady: Option<Times>,
+    pub(super) steady: Option<Gained>,
     /// The time without its work, which is that of the first touches for the most part, in nanoseconds.
     #[serde(rename = "first_touches_ns", skip_serializing_if = "Option::is_none")]
     pub(super) first_touches: Option<Times>,
 }
 
-/// A time here and on the machine, or a share of it.
+/// A share of a time that is saved here, by the median of several pairs of runs, and on the machine.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub(super) struct Gained {
+    pub(super) measured: f64,
+    /// How far the middle half of the pairs lie apart.
+    pub(super) spread: f64,
+    pub(super) predicted: f64,
+}
+
+/// A time here and on the machine.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(super) struct Times {
     pub(super) measured: f64,
@@ -155,8 +164,9 @@ impl Row {
             let _ = write!(line, "  {:.1} to {:.1} by the third cache", ms(least), ms(most));
         }
         if let Some(Gain { whole, steady, first_touches }) = &self.huge_pages {
-            let percent = |times: &Times| {
-                format!("{:.1} %, predicted {:.1} %", 100.0 * times.measured, 100.0 * times.predicted)
+            let percent = |Gained { measured, spread, predicted }: &Gained| {
+                let [measured, spread, predicted] = [measured, spread, predicted].map(|share| 100.0 * share);
+                format!("{measured:.1} % (spread {spread:.1}), predicted {predicted:.1} %")
             };
             let _ = write!(line, "  huge pages save {}", percent(whole));
             if let Some(steady) = steady {
@@ -196,8 +206,8 @@ mod tests {
             predicted_faults: 90,
             void: void.then(|| "it moved".to_owned()),
             huge_pages: void.then_some(Gain {
-                whole: Times { measured: 0.31, predicted: 0.25 },
-                steady: Some(Times { measured: 0.5, predicted: 0.45 }),
+                whole: Gained { measured: 0.31, spread: 0.01, predicted: 0.25 },
+                steady: Some(Gained { measured: 0.5, spread: 0.04, predicted: 0.45 }),
                 first_touches: Some(Times { measured: 2e7, predicted: 2.5e7 }),
             }),
             without: [("branches", 2.0 * error)].into(),
@@ -231,8 +241,8 @@ mod tests {
         assert!(table.contains("100.0 to 200.0 by the third cache\n"), "{table}");
         assert!(
             table.contains(
-                "huge pages save 31.0 %, predicted 25.0 %; of the work alone 50.0 %, predicted 45.0 %; \
-                 first touches 20.0 ms, predicted 25.0 ms  void: it moved\n"
+                "huge pages save 31.0 % (spread 1.0), predicted 25.0 %; of the work alone 50.0 % (spread 4.0), \
+                 predicted 45.0 %; first touches 20.0 ms, predicted 25.0 ms  void: it moved\n"
             ),
             "{table}"
         );

@@ -65,7 +65,7 @@ soak: setup
 	$(MAKE) --no-print-directory build
 	scripts/gates.py $(PAGEWALK) || [ $$? = 2 ]
 
-# Predicted time, and what huge pages gain, against the stopwatch: an hour and a quarter on a quiet machine, which a busy one makes void.
+# Predicted time, and what huge pages gain, against the stopwatch: an hour and a half on a quiet machine, which a busy one makes void.
 gates: setup build
 	scripts/gates.py $(PAGEWALK)
 

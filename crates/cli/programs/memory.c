@@ -144,13 +144,171 @@ static double lists(uint64_t bytes, uint64_t rounds)
    return sum;
 }
 
+/* Joins random pairs of elements into sets, and finds which set has each (Tarjan's forests, with paths halved). */
+static double sets(uint64_t bytes, uint64_t rounds)
+{
+   uint64_t count = bytes / 4, joined = 0;
+   uint32_t *above = malloc(count * sizeof *above);
+   for (uint64_t i = 0; i < count; i++)
+      above[i] = i;
+   begin_work();
+   for (uint64_t i = 0; i < rounds * 100000; i++) {
+      uint32_t two[2];
+      for (int j = 0; j < 2; j++) {
+         uint32_t at = (next_random(&state) >> 8) % count;
+         while (above[at] != at)
+            at = above[at] = above[above[at]];
+         two[j] = at;
+      }
+      joined += two[0] != two[1];
+      above[two[0]] = two[1];
+   }
+   return joined;
+}
+
+/* A Bloom filter with four bits for each number. */
+static double bloom(uint64_t bytes, uint64_t rounds)
+{
+   uint64_t words = bytes / 8, *bits = malloc(words * 8), found = 0;
+   for (uint64_t i = 0; i < words; i++)
+      bits[i] = i * 0x9e3779b97f4a7c15ull;
+   begin_work();
+   for (uint64_t i = 0; i < rounds * 100000; i++) {
+      uint64_t one = next_random(&state), two = one * 0x9e3779b97f4a7c15ull | 1;
+      int has = 1;
+      for (int k = 0; k < 4 && has; k++, one += two)
+         has = bits[(one >> 16) % words] >> (one & 63) & 1;
+      if (!has)
+         bits[(one >> 16) % words] |= 1ull << (one & 63);
+      found += has;
+   }
+   return found;
+}
+
+/* Takes the elements of an array in the order of a random permutation. */
+static double gather(uint64_t bytes, uint64_t rounds)
+{
+   uint64_t count = bytes / 16;
+   uint32_t *order = malloc(count * sizeof *order);
+   double *from = malloc(count * sizeof *from), *to = malloc(count * 4), sum = 0;
+   for (uint64_t i = 0; i < count; i++) {
+      from[i] = order[i] = i;
+      to[i / 2] = 0;
+   }
+   for (uint64_t last = count - 1; last > 0; last--) {
+      uint64_t other = (next_random(&state) >> 8) % (last + 1);
+      uint32_t order_of_other = order[other];
+      order[other] = order[last];
+      order[last] = order_of_other;
+   }
+   begin_work();
+   while (rounds--)
+      for (uint64_t i = 0; i + 1 < count; i += 2)
+         sum += to[i / 2] = from[order[i]] + from[order[i + 1]];
+   return sum;
+}
+
+/* A priority queue in an array: takes the least, and puts back something later. */
+static double queue(uint64_t bytes, uint64_t rounds)
+{
+   uint64_t count = bytes / 8, *heap = malloc((count + 1) * 8);
+   for (uint64_t i = 1; i <= count; i++)
+      heap[i] = i << 20;
+   begin_work();
+   for (uint64_t i = 0; i < rounds * 10000; i++) {
+      uint64_t value = heap[1] + (next_random(&state) >> 20), at = 1;
+      for (uint64_t next; (next = 2 * at) <= count; at = next) {
+         next += next < count && heap[next + 1] < heap[next];
+         if (heap[next] >= value)
+            break;
+         heap[at] = heap[next];
+      }
+      heap[at] = value;
+   }
+   return heap[1];
+}
+
+/* The mean of each cell of a grid and its four neighbours. */
+static double stencil(uint64_t bytes, uint64_t rounds)
+{
+   uint64_t n = 2000, rows = bytes / 16 / n;
+   double *from = malloc(rows * n * sizeof *from), *to = malloc(rows * n * sizeof *to);
+   for (uint64_t i = 0; i < rows * n; i++)
+      from[i] = to[i] = i % 17;
+   begin_work();
+   while (rounds--) {
+      for (uint64_t i = n; i < (rows - 1) * n; i++)
+         to[i] = 0.2 * (from[i] + from[i - 1] + from[i + 1] + from[i - n] + from[i + n]);
+      double *other = from;
+      from = to;
+      to = other;
+   }
+   return from[rows / 2 * n + n / 2];
+}
+
+/* Sums of the columns of a matrix that lies in memory row by row: each column by itself. */
+static double columns(uint64_t bytes, uint64_t rounds)
+{
+   uint64_t n = 1000, rows = bytes / 8 / n;
+   double *matrix = malloc(rows * n * sizeof *matrix), largest = 0;
+   for (uint64_t i = 0; i < rows * n; i++)
+      matrix[i] = i % 31;
+   begin_work();
+   for (uint64_t column = 0; column < rounds * 50; column++) {
+      double sum = 0;
+      for (uint64_t row = 0; row < rows; row++)
+         sum += matrix[row * n + column * 7 % n];
+      largest = sum > largest ? sum : largest;
+   }
+   return largest;
+}
+
+/* Looks numbers up in a hash table in which each has two buckets of four places. */
+static double cuckoo(uint64_t bytes, uint64_t rounds)
+{
+   uint64_t buckets = bytes / 32, *table = malloc(buckets * 32), found = 0;
+   for (uint64_t i = 0; i < buckets * 4; i++)
+      table[i] = i * 0x9e3779b97f4a7c15ull >> 30;
+   begin_work();
+   for (uint64_t i = 0; i < rounds * 100000; i++) {
+      uint64_t key = next_random(&state) >> 30, has = 0;
+      const uint64_t *one = &table[key * 0x9e3779b97f4a7c15ull % buckets * 4];
+      const uint64_t *two = &table[key * 0xc2b2ae3d27d4eb4full % buckets * 4];
+      for (int k = 0; k < 4; k++)
+         has |= (one[k] == key) | (two[k] == key);
+      found += has;
+   }
+   return found;
+}
+
+/* Walks down a tree of 16 children a node, by the digits of random numbers. */
+static double trie(uint64_t bytes, uint64_t rounds)
+{
+   uint64_t nodes = bytes / 64, sum = 0;
+   uint32_t (*child)[16] = malloc(nodes * 64);
+   for (uint64_t i = 0; i < nodes; i++)
+      for (uint64_t k = 0; k < 16; k++)
+         child[i][k] = 16 * i + k + 1 < nodes ? 16 * i + k + 1 : 0;
+   begin_work();
+   for (uint64_t i = 0; i < rounds * 100000; i++) {
+      uint64_t key = next_random(&state);
+      uint32_t at = 0, next;
+      for (; (next = child[at][key & 15]); at = next)
+         key >>= 4;
+      sum += at;
+   }
+   return sum;
+}
+
 int main(int argc, char **argv)
 {
    static const struct {
       const char *name;
       double (*run)(uint64_t bytes, uint64_t rounds);
-   } kernels[] = { { "sparse", sparse }, { "transpose", transpose }, { "histogram", histogram },
-                   { "radix", radix },   { "search", search },       { "lists", lists } };
+   } kernels[] = { { "sparse", sparse },   { "transpose", transpose }, { "histogram", histogram }, { "radix", radix },
+                   { "search", search },   { "lists", lists },         { "sets", sets },           { "bloom", bloom },
+                   { "gather", gather },   { "queue", queue },         { "stencil", stencil },     { "columns", columns },
+                   { "cuckoo", cuckoo },   { "trie", trie } };
    uint64_t bytes = argument(argc, argv, 2, 128) << 20, rounds = argument(argc, argv, 3, 1);
    for (unsigned i = 0; i < sizeof kernels / sizeof *kernels; i++)
       if (argc > 1 && !strcmp(argv[1], kernels[i].name)) {

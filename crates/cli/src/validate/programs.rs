@@ -68,6 +68,7 @@ const TREE: &str = include_str!("../../programs/tree.c");
 const SIEVE: &str = include_str!("../../programs/sieve.c");
 const INTERPRET: &str = include_str!("../../programs/interpret.c");
 const MEMORY: &str = include_str!("../../programs/memory.c");
+const KERNELS: &str = include_str!("../../programs/kernels.c");
 const MICRO: &str = include_str!("../../programs/micro.c");
 const GUPS: &str = include_str!("../../../capture/programs/gups.c");
 const BTREE: &str = include_str!("../../../capture/programs/btree.c");
@@ -120,6 +121,26 @@ pub(super) const PROGRAMS: &[Entry] = &[
     c("radix", MEMORY, &["radix", "192", "4"]).idle(&["radix", "192", "0"]),
     c("search", MEMORY, &["search", "256", "4"]).idle(&["search", "256", "0"]),
     c("lists", MEMORY, &["lists", "256", "1"]).idle(&["lists", "256", "0"]),
+    c("sets", MEMORY, &["sets", "192", "20"]).idle(&["sets", "192", "0"]),
+    c("bloom", MEMORY, &["bloom", "192", "20"]).idle(&["bloom", "192", "0"]),
+    c("gather", MEMORY, &["gather", "192", "1"]).idle(&["gather", "192", "0"]),
+    c("queue", MEMORY, &["queue", "192", "20"]).idle(&["queue", "192", "0"]),
+    c("stencil", MEMORY, &["stencil", "192", "8"]).idle(&["stencil", "192", "0"]),
+    c("columns", MEMORY, &["columns", "192", "8"]).idle(&["columns", "192", "0"]),
+    c("cuckoo", MEMORY, &["cuckoo", "192", "20"]).idle(&["cuckoo", "192", "0"]),
+    c("trie", MEMORY, &["trie", "192", "10"]).idle(&["trie", "192", "0"]),
+    c("sudoku", KERNELS, &["sudoku", "250"]),
+    c("base64", KERNELS, &["base64", "8000"]),
+    c("cipher", KERNELS, &["cipher", "250000"]),
+    c("primes", KERNELS, &["primes", "800000"]),
+    c("knapsack", KERNELS, &["knapsack", "500"]),
+    c("huffman", KERNELS, &["huffman", "2000"]),
+    c("text", KERNELS, &["text", "500"]),
+    c("spectral", KERNELS, &["spectral", "1000"]),
+    c("equations", KERNELS, &["equations", "200"]),
+    c("words", KERNELS, &["words", "250"]),
+    c("dictionary", KERNELS, &["dictionary", "2000"]),
+    c("scanner", KERNELS, &["scanner", "2000"]),
     system("sort", "/usr/bin/sort", &["--parallel=1", "TEXT"]).known(),
     system("sort-threads", "/usr/bin/sort", &["--parallel=2", "TEXT", "TEXT"]),
     system("gzip", "/usr/bin/gzip", &["-c", "DATA"]).known(),
@@ -207,6 +228,7 @@ impl Entry {
         let path = match self.from {
             From::C(MICRO) => "micro",
             From::C(MEMORY) => "memory",
+            From::C(KERNELS) => "kernels",
             From::C(_) => self.name.split_once('-').map_or(self.name, |(program, _)| program),
             From::System(path) => path,
             From::Java(_) => JVM,

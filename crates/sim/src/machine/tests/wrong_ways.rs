@@ -51,6 +51,40 @@ fn misses_behind_a_wrong_way_that_comes_back_overlap() {
     assert!(cycles_of_loop(&known, UNUSED) <= together, "nothing is better than to know");
 }
 
+/// A loop of random length, which goes on by the bits of what was loaded in front of it, inside a loop over lines of memory.
+#[test]
+fn misses_behind_an_inner_loop_overlap_unless_the_core_stays_in_it() {
+    let cycles = |is_followed: bool| {
+        let spec = changed(zen3(), |spec| dataflow(spec).are_wrong_ways_followed = is_followed);
+        let elapsed = |rounds: u64| {
+            let mut script = Script::new(2 * ROUNDS / 63 * 4096 + 8192);
+            // add $64, %rdi; mov (%rdi), %rax; the inner loop: shr $1, %rax; test $1, %al; jne -7 | jmp to the beginning
+            let inner = [0x48, 0xd1, 0xe8, 0xa8, 0x01, 0x75, 0xf9];
+            let head =
+                script.block(CODE, &[&[0x48, 0x83, 0xc7, 0x40, 0x48, 0x8b, 0x07], &inner[..]].concat());
+            let again = script.block(CODE + 7, &inner);
+            let jump = script.block(CODE + 14, &[0xeb, 0xf0]);
+            let mut generator = Random(9);
+            for round in 0..rounds {
+                script.execute(head, &load(round / 63 * 64 + 1 + round % 63));
+                while generator.below(2) == 1 {
+                    script.execute(again, &[]);
+                }
+                script.execute(jump, &[]);
+            }
+            value(&script.run(&spec), "time", "elapsed")
+        };
+        (elapsed(2 * ROUNDS) - elapsed(ROUNDS)) as f64 / (ROUNDS * spec.core.cycle_ps) as f64
+    };
+    let memory = 110_000.0 / zen3().core.cycle_ps as f64;
+    // Of the branches of a round, one of two is wrong: none is in one round of three, and all others wait for memory at the first that is.
+    let alone = cycles(false);
+    assert!((0.6..0.75).contains(&(alone / memory)), "{alone} of {memory}");
+    // A core that wrongly leaves the loop comes to the next line.
+    let together = cycles(true);
+    assert!((0.2..0.6).contains(&(together / alone)), "{together} of {alone}");
+}
+
 #[test]
 fn ways_that_do_not_come_back_or_are_not_known_change_nothing() {
     // Two loops, each of which ends with a jump to either, as what it has loaded says.

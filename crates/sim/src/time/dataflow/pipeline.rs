@@ -123,8 +123,8 @@ impl Pipeline {
                 && !self.design.spec.is_in_order
                 && let Some(to) = ended.last.other_way(next.addr)
             {
-                let (block, dispatch) = (ended.addr, front.dispatch);
-                self.speculation.go_wrong(Wrong { block, to, dispatch, until: redirect });
+                let (behind, dispatch) = (ended.behind(), front.dispatch);
+                self.speculation.go_wrong(Wrong { behind, to, right: next.addr, dispatch, until: redirect });
             }
             front.redirect = front.redirect.max(redirect + late);
             front.taken.begin(redirect);

@@ -238,6 +238,11 @@ impl Plan {
         }
     }
 
+    /// Returns the address behind the last instruction.
+    pub(super) fn behind(&self) -> u64 {
+        self.addr + u64::from(self.bytes)
+    }
+
     /// Lets no instruction wait for a register.
     pub(super) fn without_dependences(mut self) -> Self {
         self.operations.iter_mut().for_each(|operation| operation.reads = Names::NONE);

@@ -68,14 +68,22 @@ impl Blocks {
     }
 
     /// Returns the numbers of the blocks that a core comes to from a branch on, until it is at the branch again: behind that, another turn of a
-    /// loop would be taken for this one.
+    /// loop would be taken for this one. Of a branch that closes a loop, that goes for the whole loop; and a core that wrongly stays in the loop
+    /// leaves it at the branch if it did so last.
     fn way(&self, branch: &Wrong) -> ArrayVec<usize, BLOCKS> {
         let (mut way, mut address) = (ArrayVec::new(), branch.to);
-        while address != branch.block
-            && let Some(&number) = self.by_address.get(&address)
-            && self.get(number).is_some_and(|plan| plan.addr == address)
-            && way.try_push(number).is_ok()
+        let loop_begins = branch.to.min(branch.right);
+        let mut stays = branch.to < branch.behind;
+        while let Some(&number) = self.by_address.get(&address)
+            && let Some(plan) = self.get(number).filter(|plan| plan.addr == address)
         {
+            let ends_with_branch = plan.behind() == branch.behind;
+            let is_of_loop = plan.addr < branch.behind && loop_begins < plan.behind();
+            let leaves = stays && ends_with_branch && self.next[number] == branch.right;
+            if !leaves && (ends_with_branch || !stays && is_of_loop) || way.try_push(number).is_err() {
+                break;
+            }
+            stays &= !leaves;
             address = self.next[number];
         }
         way
@@ -85,10 +93,11 @@ impl Blocks {
 /// A branch that was predicted wrongly.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wrong {
-    /// The address of its block.
-    pub(super) block: u64,
-    /// Where the core goes.
+    /// The address behind it.
+    pub(super) behind: u64,
+    /// Where the core goes, and where it should.
     pub(super) to: u64,
+    pub(super) right: u64,
     /// The slots of dispatch up to the branch.
     pub(super) dispatch: InOrder,
     /// When the core comes back.

@@ -122,7 +122,7 @@ pub(super) const PROGRAMS: &[Entry] = &[
     c("search", MEMORY, &["search", "256", "4"]).idle(&["search", "256", "0"]),
     c("lists", MEMORY, &["lists", "256", "1"]).idle(&["lists", "256", "0"]),
     c("sets", MEMORY, &["sets", "192", "20"]).idle(&["sets", "192", "0"]),
-    c("bloom", MEMORY, &["bloom", "192", "20"]).idle(&["bloom", "192", "0"]),
+    c("bloom", MEMORY, &["bloom", "192", "20"]).idle(&["bloom", "192", "0"]).known(),
     c("gather", MEMORY, &["gather", "192", "1"]).idle(&["gather", "192", "0"]),
     c("queue", MEMORY, &["queue", "192", "20"]).idle(&["queue", "192", "0"]),
     c("stencil", MEMORY, &["stencil", "192", "8"]).idle(&["stencil", "192", "0"]),

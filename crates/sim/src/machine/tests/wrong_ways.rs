@@ -77,9 +77,10 @@ fn misses_behind_an_inner_loop_overlap_unless_the_core_stays_in_it() {
         (elapsed(2 * ROUNDS) - elapsed(ROUNDS)) as f64 / (ROUNDS * spec.core.cycle_ps) as f64
     };
     let memory = 110_000.0 / zen3().core.cycle_ps as f64;
-    // Of the branches of a round, one of two is wrong: none is in one round of three, and all others wait for memory at the first that is.
+    // Of the branches of a round, one of two is wrong: none is in one round of three, and all others wait for memory at the first that is, and for the front end
+    // at each.
     let alone = cycles(false);
-    assert!((0.6..0.75).contains(&(alone / memory)), "{alone} of {memory}");
+    assert!((0.67..0.8).contains(&(alone / memory)), "{alone} of {memory}");
     // A core that wrongly leaves the loop comes to the next line.
     let together = cycles(true);
     assert!((0.2..0.6).contains(&(together / alone)), "{together} of {alone}");

@@ -240,7 +240,7 @@ impl Plan {
 
     /// Returns the address behind the last instruction.
     pub(super) fn behind(&self) -> u64 {
-        self.addr + u64::from(self.bytes)
+        self.addr.wrapping_add(self.bytes.into())
     }
 
     /// Lets no instruction wait for a register.

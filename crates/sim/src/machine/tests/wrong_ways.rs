@@ -83,7 +83,8 @@ fn misses_behind_an_inner_loop_overlap_unless_the_core_stays_in_it() {
     assert!((0.67..0.8).contains(&(alone / memory)), "{alone} of {memory}");
     // A core that wrongly leaves the loop comes to the next line.
     let together = cycles(true);
-    assert!((0.2..0.6).contains(&(together / alone)), "{together} of {alone}");
+    let least = memory / f64::from(zen3().core.outstanding) + 16.0;
+    assert!(least < together && together < 0.3 * alone, "{together}: between {least} and {alone}");
 }
 
 #[test]

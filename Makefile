@@ -130,11 +130,6 @@ modes: build
 build: setup frontends
 	$(CARGO) build --release --package pagewalk-cli --package pagewalk-ctfs-shim
 
-# The command built by a profile of its own runs, in place of the one of `make build`: another ten minutes, and timed runs take less. `make install` takes
-# whichever is there.
-optimised: build
-	scripts/optimise.sh $(TARGET)
-
 # The command, its mount helper for mount(8) and fstab, and its systemd unit.
 install: build
 	scripts/install.sh $(TARGET) $(PREFIX)
@@ -159,4 +154,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test unit-tests integration-tests bench papers soak gates extend lint mutants fuzz hardware riscv crosscheck ycsb suites modes build optimised install examples package frontends setup clean
+.PHONY: run test unit-tests integration-tests bench papers soak gates extend lint mutants fuzz hardware riscv crosscheck ycsb suites modes build install examples package frontends setup clean

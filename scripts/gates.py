@@ -21,8 +21,9 @@ CLASSES = {
 }
 # The largest error of a loop that shows one parameter.
 MICRO = 0.10
-# A gain of the work alone from which on it is judged, the largest difference to the prediction, and the largest spread of what was measured.
-GAIN, DIFFERENCE, SPREAD = 0.10, 0.05, 0.05
+# A gain of the work alone from which on it is judged, the largest difference to the prediction, and the largest spread and the least number
+# of pairs of what was measured.
+GAIN, DIFFERENCE, SPREAD, PAIRS = 0.10, 0.05, 0.05, 5
 # The largest error of the time of first touches, of programs with so many faults.
 TOUCHES, FAULTS = 0.15, 10_000
 
@@ -72,8 +73,9 @@ def judge(result: dict) -> int:
     for row in rows:
         gain = row.get("huge_pages", {})
         steady = gain.get("steady")
-        if steady and steady["measured"] >= GAIN and steady["spread"] > SPREAD:
-            print(f"{row['program']}: what huge pages save is not known: {steady['measured']:.1%}, with a spread of {steady['spread']:.1%}")
+        if steady and steady["measured"] >= GAIN and (steady["spread"] > SPREAD or gain["pairs"] < PAIRS):
+            print(f"{row['program']}: what huge pages save is not known: {steady['measured']:.1%}, "
+                  f"with a spread of {steady['spread']:.1%} in {gain['pairs']} pairs")
             short = True
         elif steady and steady["measured"] >= GAIN:
             passed = abs(steady["measured"] - steady["predicted"]) <= DIFFERENCE

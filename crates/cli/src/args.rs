@@ -517,7 +517,7 @@ pub(crate) struct ValidateArguments {
     #[arg(long)]
     pub(crate) ablate: bool,
     /// Also run each program with huge pages for what it allocates (GLIBC_TUNABLES=glibc.malloc.hugetlb=1), here and on the machine, and
-    /// show what they save of its time.
+    /// show what they save of its time: here, the median of at least five pairs of runs.
     #[arg(long)]
     pub(crate) huge_pages: bool,
     /// The runs of each program on this computer that are to count; the shortest of them is compared.

@@ -69,6 +69,8 @@ impl Forms<Runnable> {
 /// What huge pages save here of a program's time, and of its work alone if it tells the time of that.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Saved {
+    /// The pairs of runs by which it is told.
+    pub(super) pairs: usize,
     pub(super) whole: Share,
     pub(super) steady: Option<Share>,
 }
@@ -86,7 +88,8 @@ impl Saved {
         let share = |huge: f64, small: f64| 1.0 - huge / small;
         let whole = pairs.iter().map(|(small, huge)| share(huge.cpu_ns, small.cpu_ns)).collect();
         let work = pairs.iter().map(|(small, huge)| Some(share(huge.work_ns?, small.work_ns?)));
-        Some(Self { whole: Share::of(whole)?, steady: work.collect::<Option<_>>().and_then(Share::of) })
+        let steady = work.collect::<Option<_>>().and_then(Share::of);
+        Some(Self { pairs: pairs.len(), whole: Share::of(whole)?, steady })
     }
 }
 
@@ -94,12 +97,8 @@ impl Share {
     fn of(mut shares: Vec<f64>) -> Option<Self> {
         shares.sort_by(f64::total_cmp);
         let last = shares.len().checked_sub(1)?;
-        let at = |part: f64| {
-            let place = last as f64 * part;
-            let (low, high) = (shares[place as usize], shares[place.ceil() as usize]);
-            low + (high - low) * place.fract()
-        };
-        Some(Self { share: at(0.5), spread: at(0.75) - at(0.25) })
+        let at = |percent: usize| shares[(last * percent + 50) / 100];
+        Some(Self { share: at(50), spread: at(75) - at(25) })
     }
 }
 
@@ -152,6 +151,7 @@ impl Forms<Both> {
             Some(self.whole.less(idle).saved(&huge.less(huge_idle), here.steady?))
         };
         Some(Gain {
+            pairs: here.pairs,
             whole: self.whole.saved(huge, here.whole),
             steady: idle.and_then(steady),
             first_touches: idle.map(|(idle, _)| idle.times()),
@@ -193,10 +193,12 @@ mod tests {
         assert_eq!(forms.judged(true).times(), Times { measured: 40.0, predicted: 50.0 });
         assert_eq!(forms.judged(false).times(), Times { measured: 100.0, predicted: 120.0 });
         let here = Saved {
+            pairs: 5,
             whole: Share { share: 0.6, spread: 0.1 },
             steady: Some(Share { share: 0.5, spread: 0.2 }),
         };
         let gain = forms.gain(Some(here)).expect("with huge pages");
+        assert_eq!(gain.pairs, 5);
         assert_eq!(gain.whole, Gained { measured: 0.6, spread: 0.1, predicted: 0.5 });
         assert_eq!(gain.steady, Some(Gained { measured: 0.5, spread: 0.2, predicted: 1.0 - 40.0 / 50.0 }));
         assert_eq!(gain.first_touches, Some(Times { measured: 60.0, predicted: 70.0 }));
@@ -209,7 +211,7 @@ mod tests {
         let saved = Saved::of(&[pair(80.0, 25.0), pair(60.0, 25.0), pair(70.0, 50.0)]).expect("pairs");
         let [whole, steady] = [Some(saved.whole), saved.steady].map(|share| share.expect("a share"));
         assert!((whole.share - 0.3).abs() < 1e-9 && (whole.spread - 0.1).abs() < 1e-9, "{whole:?}");
-        assert_eq!(steady, Share { share: 0.5, spread: 0.25 });
+        assert_eq!(steady, Share { share: 0.5, spread: 0.0 });
         assert_eq!(Saved::of(&[(run(100.0, None), run(50.0, None))]).expect("a pair").steady, None);
         assert_eq!(Saved::of(&[]), None);
     }
@@ -218,7 +220,7 @@ mod tests {
     fn a_program_without_an_idle_form_has_no_work_alone() {
         let forms =
             Forms { whole: both(100.0, 120.0), idle: None, huge: Some(both(40.0, 60.0)), huge_idle: None };
-        let here = Some(Saved { whole: Share { share: 0.6, spread: 0.0 }, steady: None });
+        let here = Some(Saved { pairs: 1, whole: Share { share: 0.6, spread: 0.0 }, steady: None });
         let gain = forms.gain(here).expect("with huge pages");
         assert_eq!((gain.steady, gain.first_touches), (None, None));
         assert_eq!(Forms { huge: None, ..forms }.gain(here), None);

@@ -77,7 +77,7 @@ const MATCH: &str = include_str!("../../../capture/programs/match.c");
 const RANDOM: &str = include_str!("../../../capture/programs/random.h");
 const WORK: &str = include_str!("../../../capture/programs/work.h");
 
-/// The programs; each takes 0.1 to 0.5 s on a core of 3 GHz.
+/// The programs; each takes 0.05 to 0.5 s on a core of 3 GHz.
 #[rustfmt::skip]
 pub(super) const PROGRAMS: &[Entry] = &[
     micro("micro-add",      &["add", "60000"],       &["add", "0"]),

@@ -130,7 +130,7 @@ fn shortest(program: &Runnable) -> anyhow::Result<Native> {
     Ok(best)
 }
 
-/// Makes runs of each form in turn until so many of each count; returns the best, with the least faults of all.
+/// Makes runs of each form in turn until so many turns count in all forms; returns the best, with the least faults of all.
 fn best_of<T>(
     forms: &Forms<T>,
     runs: u32,
@@ -138,12 +138,11 @@ fn best_of<T>(
 ) -> anyhow::Result<Best> {
     let runs = if forms.huge.is_some() { runs.max(TURNS) } else { runs.max(1) };
     let mut turns = vec![forms.try_map(&mut run)?];
-    let mut counted: Vec<u32> = turns[0].iter().map(Run::counted).collect();
     let mut best = turns[0].clone();
-    while counted.iter().any(|&counted| counted < runs) && turns.len() < (runs * TRIES) as usize {
+    let has_enough = |turns: &[Forms<Run>]| turns.iter().filter(|turn| counts(turn)).count() >= runs as usize;
+    while !has_enough(&turns) && turns.len() < runs.saturating_mul(TRIES) as usize {
         let turn = forms.try_map(&mut run)?;
-        for ((counted, best), next) in counted.iter_mut().zip(best.iter_mut()).zip(turn.iter()) {
-            *counted += next.counted();
+        for (best, next) in best.iter_mut().zip(turn.iter()) {
             best.better(next);
         }
         turns.push(turn);
@@ -157,11 +156,15 @@ fn best_of<T>(
     })
 }
 
+/// Returns whether the runs of all forms in a turn count.
+fn counts(turn: &Forms<Run>) -> bool {
+    turn.iter().all(|run| run.void.is_none())
+}
+
 /// Returns what huge pages saved in the turns that count; in all turns if none does.
 fn saved(turns: &[Forms<Run>]) -> Option<Saved> {
     let pair = |turn: &Forms<Run>| Some((turn.whole.native, turn.huge.as_ref()?.native));
-    let counts = |turn: &&Forms<Run>| turn.iter().all(|run| run.void.is_none());
-    let counted: Vec<_> = turns.iter().filter(counts).filter_map(pair).collect();
+    let counted: Vec<_> = turns.iter().filter(|turn| counts(turn)).filter_map(pair).collect();
     match counted.is_empty() {
         true => Saved::of(&turns.iter().filter_map(pair).collect::<Vec<_>>()),
         false => Saved::of(&counted),
@@ -169,11 +172,6 @@ fn saved(turns: &[Forms<Run>]) -> Option<Saved> {
 }
 
 impl Run {
-    /// Returns 1 if the run counts, and otherwise 0.
-    fn counted(&self) -> u32 {
-        self.void.is_none().into()
-    }
-
     /// Takes another run in place of this one, if it is better.
     fn better(&mut self, other: &Self) {
         let least = self.native.least(other.native);

@@ -55,6 +55,8 @@ pub(super) struct Row {
 /// The share of a program's time that huge pages save.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Gain {
+    /// The pairs of runs that count; where none does, all.
+    pub(super) pairs: usize,
     /// Of all its time.
     #[serde(flatten)]
     pub(super) whole: Gained,
@@ -163,12 +165,12 @@ impl Row {
         if let Some([least, most]) = self.band_ns {
             let _ = write!(line, "  {:.1} to {:.1} by the third cache", ms(least), ms(most));
         }
-        if let Some(Gain { whole, steady, first_touches }) = &self.huge_pages {
+        if let Some(Gain { pairs, whole, steady, first_touches }) = &self.huge_pages {
             let percent = |Gained { measured, spread, predicted }: &Gained| {
                 let [measured, spread, predicted] = [measured, spread, predicted].map(|share| 100.0 * share);
                 format!("{measured:.1} % (spread {spread:.1}), predicted {predicted:.1} %")
             };
-            let _ = write!(line, "  huge pages save {}", percent(whole));
+            let _ = write!(line, "  by {pairs} pairs, huge pages save {}", percent(whole));
             if let Some(steady) = steady {
                 let _ = write!(line, "; of the work alone {}", percent(steady));
             }
@@ -206,6 +208,7 @@ mod tests {
             predicted_faults: 90,
             void: void.then(|| "it moved".to_owned()),
             huge_pages: void.then_some(Gain {
+                pairs: 5,
                 whole: Gained { measured: 0.31, spread: 0.01, predicted: 0.25 },
                 steady: Some(Gained { measured: 0.5, spread: 0.04, predicted: 0.45 }),
                 first_touches: Some(Times { measured: 2e7, predicted: 2.5e7 }),
@@ -241,7 +244,7 @@ mod tests {
         assert!(table.contains("100.0 to 200.0 by the third cache\n"), "{table}");
         assert!(
             table.contains(
-                "huge pages save 31.0 % (spread 1.0), predicted 25.0 %; of the work alone 50.0 % (spread 4.0), \
+                "by 5 pairs, huge pages save 31.0 % (spread 1.0), predicted 25.0 %; of the work alone 50.0 % (spread 4.0), \
                  predicted 45.0 %; first touches 20.0 ms, predicted 25.0 ms  void: it moved\n"
             ),
             "{table}"

@@ -8,27 +8,38 @@ const UNUSED: &[u8] = &[0x48, 0xff, 0xc2];
 /// inc %rdi: the address of the next load.
 const ADDRESS: &[u8] = &[0x48, 0xff, 0xc7];
 
+/// Cycles for each of many rounds.
+fn cycles_a_round(spec: &MachineSpec, execute: impl Fn(&mut Script, u64)) -> f64 {
+    let elapsed = |rounds: u64| {
+        let mut script = Script::new(2 * ROUNDS / 63 * 4096 + 8192);
+        execute(&mut script, rounds);
+        value(&script.run(spec), "time", "elapsed")
+    };
+    (elapsed(2 * ROUNDS) - elapsed(ROUNDS)) as f64 / (ROUNDS * spec.core.cycle_ps) as f64
+}
+
+/// The load of a round: each page has been touched at its first line.
+fn load_of(round: u64) -> Vec<Access> {
+    load(round / 63 * 64 + 1 + round % 63)
+}
+
 /// Cycles for each round of a loop that loads a line from memory and branches at random on what it has loaded, over an instruction; the loads
 /// do not depend on each other, unless that instruction makes them.
 fn cycles_of_loop(spec: &MachineSpec, instruction: &[u8]) -> f64 {
-    let elapsed = |rounds: u64| {
-        let mut script = Script::new(2 * ROUNDS / 63 * 4096 + 8192);
+    cycles_a_round(spec, |script, rounds| {
         // add $64, %rdi; mov (%rdi), %rax; test %eax, %eax; jne +3 | the instruction | jmp to the beginning
         let head = script.block(CODE, &[0x48, 0x83, 0xc7, 0x40, 0x48, 0x8b, 0x07, 0x85, 0xc0, 0x75, 3]);
         let over = script.block(CODE + 11, instruction);
         let jump = script.block(CODE + 14, &[0xeb, 0xf0]);
         let mut generator = Random(9);
         for round in 0..rounds {
-            // Each page has been touched at its first line.
-            script.execute(head, &load(round / 63 * 64 + 1 + round % 63));
+            script.execute(head, &load_of(round));
             if generator.below(2) == 1 {
                 script.execute(over, &[]);
             }
             script.execute(jump, &[]);
         }
-        value(&script.run(spec), "time", "elapsed")
-    };
-    (elapsed(2 * ROUNDS) - elapsed(ROUNDS)) as f64 / (ROUNDS * spec.core.cycle_ps) as f64
+    })
 }
 
 #[test]
@@ -56,8 +67,7 @@ fn misses_behind_a_wrong_way_that_comes_back_overlap() {
 fn misses_behind_an_inner_loop_overlap_unless_the_core_stays_in_it() {
     let cycles = |is_followed: bool| {
         let spec = changed(zen3(), |spec| dataflow(spec).are_wrong_ways_followed = is_followed);
-        let elapsed = |rounds: u64| {
-            let mut script = Script::new(2 * ROUNDS / 63 * 4096 + 8192);
+        cycles_a_round(&spec, |script, rounds| {
             // add $64, %rdi; mov (%rdi), %rax; the inner loop: shr $1, %rax; test $1, %al; jne -7 | jmp to the beginning
             let inner = [0x48, 0xd1, 0xe8, 0xa8, 0x01, 0x75, 0xf9];
             let head =
@@ -66,15 +76,13 @@ fn misses_behind_an_inner_loop_overlap_unless_the_core_stays_in_it() {
             let jump = script.block(CODE + 14, &[0xeb, 0xf0]);
             let mut generator = Random(9);
             for round in 0..rounds {
-                script.execute(head, &load(round / 63 * 64 + 1 + round % 63));
+                script.execute(head, &load_of(round));
                 while generator.below(2) == 1 {
                     script.execute(again, &[]);
                 }
                 script.execute(jump, &[]);
             }
-            value(&script.run(&spec), "time", "elapsed")
-        };
-        (elapsed(2 * ROUNDS) - elapsed(ROUNDS)) as f64 / (ROUNDS * spec.core.cycle_ps) as f64
+        })
     };
     let memory = 110_000.0 / zen3().core.cycle_ps as f64;
     // Of the branches of a round, one of two is wrong: none is in one round of three, and all others wait for memory at the first that is, and for the front end

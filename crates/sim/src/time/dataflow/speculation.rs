@@ -80,7 +80,8 @@ impl Blocks {
             let ends_with_branch = plan.behind() == branch.behind;
             let is_of_loop = plan.addr < branch.behind && loop_begins < plan.behind();
             let leaves = stays && ends_with_branch && self.next[number] == branch.right;
-            if !leaves && (ends_with_branch || !stays && is_of_loop) || way.try_push(number).is_err() {
+            let is_another_turn = !leaves && (ends_with_branch || (is_of_loop && !stays));
+            if is_another_turn || way.try_push(number).is_err() {
                 break;
             }
             stays &= !leaves;

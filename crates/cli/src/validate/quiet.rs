@@ -85,7 +85,7 @@ impl Watch {
     }
 }
 
-/// Runs a program's forms in turn until so many runs of each count, but no more than [`TRIES`] times as many; returns the best.
+/// Runs a program's forms in turn until so many turns count in all of them, but no more than [`TRIES`] times as many; returns the best.
 ///
 /// # Errors
 ///

@@ -167,7 +167,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// The counts that the header of a chunk claims.
+/// The counts that the header of a chunk claims, and how its block stream is to be understood.
 pub struct Claims {
     /// The number of batches.
     pub batches: u32,
@@ -177,15 +177,18 @@ pub struct Claims {
     pub instructions: u64,
     /// The number of executed blocks.
     pub blocks: u32,
+    /// Whether the file is of version 5, whose block streams have a byte for each block, and not of the newest.
+    pub is_of_version_5: bool,
 }
 
 /// Returns a `.pwt` file of one chunk that holds these streams (control, near, far, side and block stream) and claims these counts,
 /// with right checksums.
 pub fn pwt_of_streams(streams: [&[u8]; 5], claims: &Claims) -> Vec<u8> {
-    let &Claims { batches, marks, instructions, blocks } = claims;
+    let &Claims { batches, marks, instructions, blocks, is_of_version_5 } = claims;
+    let version = if is_of_version_5 { 5 } else { pagewalk_trace::container::FORMAT_VERSION };
     let mut file = Vec::new();
     file.extend_from_slice(&pagewalk_trace::container::MAGIC);
-    file.extend_from_slice(&pagewalk_trace::container::FORMAT_VERSION.to_le_bytes());
+    file.extend_from_slice(&version.to_le_bytes());
     file.extend_from_slice(&[0; 12]);
     file.extend_from_slice(&[0; 8]);
     let start = file.len();

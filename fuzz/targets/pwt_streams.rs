@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
     let [controls, near, far, block] = [controls, near, far, block].map(&mut take);
     let side = take(usize::MAX);
     let blocks = if block.is_empty() { 0 } else { blocks as u32 };
-    let claims = shape(side, u32::from(head[10] & 15), blocks);
+    let claims = Claims { is_of_version_5: head[10] & 16 != 0, ..shape(side, u32::from(head[10] & 15), blocks) };
     let file = pagewalk_fuzz::pwt_of_streams([controls, near, far, side, block], &claims);
     if let Some(read) = pagewalk_fuzz::read_pwt(&file) {
         // Once in a while, because it goes through the file system.
@@ -74,5 +74,5 @@ fn shape(side: &[u8], batches: u32, blocks: u32) -> Claims {
             }
         }
     }
-    Claims { batches, marks, instructions, blocks }
+    Claims { batches, marks, instructions, blocks, is_of_version_5: false }
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! cargo bench -p pagewalk-capture             seven interleaved rounds
-//! cargo bench -p pagewalk-capture -- 3 gups   three rounds, one program (or `threads`, or `server`)
+//! cargo bench -p pagewalk-capture -- 3 gups   three rounds, one program (or `threads`, `server`, `blocks`)
 //! ```
 //!
 //! Medians of interleaved runs, because the machine is never quiet; CPU time (user and system), because it is never
@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use common::{Build, builds, compile, is_installed, program};
 use pagewalk_capture::Frontend;
+use pagewalk_trace::container::{PwtSource, Writer};
 use pagewalk_trace::{Batch, Source};
 use pagewalk_vm::tlb::LruBank;
 
@@ -165,6 +166,10 @@ fn main() {
     if wanted("server") {
         server(rounds.min(LIVE_ROUNDS));
     }
+    if wanted("blocks") {
+        blocks(rounds);
+        traces_with_blocks();
+    }
     if chosen.is_empty() {
         for build in builds() {
             let nothing = compile("nothing", build);
@@ -251,6 +256,76 @@ fn threads(rounds: usize) {
                 wall(took) / native_wall,
             );
         }
+    }
+}
+
+/// What the record of executed blocks adds to the accesses alone, under the front-ends that give it.
+fn blocks(rounds: usize) {
+    println!(
+        "executed blocks, null: CPU time beside that of accesses alone, medians of {rounds} interleaved rounds"
+    );
+    println!("program  front-end      accesses s  with blocks s  ratio  target");
+    for case in &PROGRAMS {
+        for build in builds().into_iter().filter(|build| build.frontend() != Frontend::Callout) {
+            let path = compile(case.name, build);
+            let mut took = [Vec::new(), Vec::new()];
+            for _ in 0..rounds {
+                for (took, with_blocks) in took.iter_mut().zip([false, true]) {
+                    let observed = program(&path, case.args, build.frontend()).blocks(with_blocks);
+                    took.push(timed(|| run(observed.discarding_command().expect("a command"))));
+                }
+            }
+            let ratio = median(took[0].iter().zip(&took[1]).map(|(without, with)| with.cpu / without.cpu));
+            let [without, with] = took.map(|took| cpu(&took));
+            println!(
+                "{:8} {:14} {without:10.2} {with:14.2} {ratio:6.2} {:>7}",
+                case.name,
+                label(build),
+                "1.10"
+            );
+        }
+    }
+}
+
+/// The size of traces of compiled programs with their executed blocks, and how fast they are read.
+fn traces_with_blocks() {
+    println!("traces with executed blocks (targets: at most 4 B an access, 60 M accesses/CPU-s decoded)");
+    println!("program  M accesses  blocks/access  B/access  decode M/CPU-s");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, args) in [("gups", &["64", "10"][..]), ("btree", &["300", "200"]), ("bfs", &["16", "16", "8"])]
+    {
+        let mut source = program(&compile(name, Build::Plain), args, Frontend::Valgrind)
+            .blocks(true)
+            .stdout_to_stderr(true);
+        let path = folder.path().join(name).with_extension("pwt");
+        let mut writer = Writer::create(&path, &source.info()).expect("a temporary file");
+        let (mut accesses, mut blocks) = (0, 0);
+        let written = source.run(&mut |batch: &mut Batch| {
+            accesses += batch.accesses.len();
+            blocks += batch.blocks.len();
+            writer.write(batch).expect("room on the disk");
+            ControlFlow::Continue(())
+        });
+        written.expect("a run");
+        writer.finish().expect("room on the disk");
+        let bytes = std::fs::metadata(&path).expect("just written").len();
+        let decode = timed(|| {
+            let mut decoded = 0;
+            let mut file = PwtSource::open(&path).expect("just written");
+            let read = file.run(&mut |batch: &mut Batch| {
+                decoded += batch.accesses.len();
+                ControlFlow::Continue(())
+            });
+            read.expect("a sound file");
+            assert_eq!(decoded, accesses);
+        });
+        println!(
+            "{name:8} {:10.1} {:14.3} {:9.2} {:15.1}",
+            accesses as f64 / 1e6,
+            blocks as f64 / accesses as f64,
+            bytes as f64 / accesses as f64,
+            accesses as f64 / decode.cpu / 1e6,
+        );
     }
 }
 

@@ -329,8 +329,8 @@ fn every_flipped_bit_is_found() {
 #[test]
 fn a_file_of_another_version_or_kind_says_so() {
     let mut bytes = encode(&[]);
-    bytes[8] = 6;
-    assert!(decode(&bytes).unwrap_err().contains("format version 6; this program reads versions 1 to 5"));
+    bytes[8] = 7;
+    assert!(decode(&bytes).unwrap_err().contains("format version 7; this program reads versions 1 to 6"));
     assert!(decode(&[b'x'; 500]).unwrap_err().contains("not a .pwt file"));
 }
 
@@ -535,11 +535,23 @@ fn golden_5() -> Vec<Batch> {
     golden_4().into_iter().chain([written]).collect()
 }
 
+/// The batches of the file that stands for format version 6: blocks that data decides, and batches of many blocks.
+fn golden_6() -> Vec<Batch> {
+    let mut decided = Batch::new();
+    for round in 0..100_u64 {
+        decided.execute(BlockId(1));
+        decided.push(Access::load(VirtAddr(0x7f00_0000_0000 + 8 * round), 8));
+        decided.execute(BlockId(if round * round % 7 < 3 { 2 } else { 3 }));
+        (0..round % 13 / 12).for_each(|_| decided.push(Access::store(VirtAddr(0x7f00_0001_0000), 4)));
+    }
+    golden_5().into_iter().chain([decided.clone(), decided]).collect()
+}
+
 /// Files that were once written must stay readable: these are never written again. (To make the first one of a
 /// new format version, run with `PAGEWALK_WRITE_GOLDEN=1`; it leaves alone what is there.)
 #[test]
 fn a_file_of_every_format_version_is_read() {
-    let of_versions = [golden(), golden_2(), golden_3(), golden_4(), golden_5()];
+    let of_versions = [golden(), golden_2(), golden_3(), golden_4(), golden_5(), golden_6()];
     for (version, expected) in (1..).zip(of_versions) {
         let file = format!("tests/data/version-{version}.pwt");
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);

@@ -4,13 +4,15 @@ use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::compress_bound;
 
 use super::accesses::{self, MAX_FAR_BYTES, MAX_NEAR_BYTES, PADDING, Position, Streams};
-use super::blocks::{Expected, MAX_BLOCK_BYTES};
+use super::blocks::{BlockStream, Expected, MAX_BLOCK_BYTES};
 use super::layout::{BlockFront, CHUNK_HEADER_BYTES, ChunkHeader};
 use super::side::{self, Shape};
-use super::{CHUNK_ACCESSES, CHUNK_BLOCKS, MAX_SIDE_BYTES};
+use super::{CHUNK_ACCESSES, CHUNK_BLOCKS, FORMAT_VERSION, MAX_SIDE_BYTES};
 use crate::event::{Access, Batch, Event, Executed, Mark};
 
 const ZSTD_LEVEL: i32 = 1;
+/// The first format version in whose block streams blocks have codes.
+const FIRST_WITH_CODES: u32 = 6;
 
 /// Batches on their way into a chunk.
 #[derive(Default, Debug)]
@@ -69,10 +71,10 @@ pub(super) enum EncodeProblem {
 pub(super) struct Encoder {
     streams: Streams,
     side: Vec<u8>,
-    /// What is expected of executed blocks, their stream, and the numbers that will end it.
+    /// What is expected of executed blocks, their stream, and its bytes.
     expected: Expected,
+    block_stream: BlockStream,
     blocks: Vec<u8>,
-    block_numbers: Vec<u8>,
     compressor: Compressor<'static>,
     /// The encoded chunk, header included.
     pub(super) bytes: Vec<u8>,
@@ -84,8 +86,8 @@ impl Encoder {
             streams: Streams::default(),
             side: Vec::new(),
             expected: Expected::new(),
+            block_stream: BlockStream::default(),
             blocks: Vec::new(),
-            block_numbers: Vec::new(),
             compressor: Compressor::new(ZSTD_LEVEL)?,
             bytes: Vec::new(),
         })
@@ -137,15 +139,15 @@ impl Encoder {
     /// Appends the block stream and its front; answers the length of both.
     fn encode_blocks(&mut self, pending: &Pending) -> u32 {
         self.expected.clear();
-        self.blocks.clear();
-        self.block_numbers.clear();
+        self.block_stream.clear();
         let mut blocks = pending.blocks.as_slice();
         for shape in &pending.shapes {
             let (batch, rest) = blocks.split_at(shape.blocks as usize);
-            self.expected.encode(batch, &mut self.blocks, &mut self.block_numbers);
+            self.expected.encode(batch, &mut self.block_stream);
             blocks = rest;
         }
-        self.blocks.extend_from_slice(&self.block_numbers);
+        self.blocks.clear();
+        self.block_stream.append_to(&mut self.blocks);
         let start = self.bytes.len();
         let front = BlockFront { blocks: pending.blocks.len() as u32, bytes: self.blocks.len() as u32 };
         front.put(&mut self.bytes);
@@ -184,9 +186,11 @@ pub(super) struct Decoder {
     expected: Expected,
     /// Whether executed blocks are taken out.
     pub(super) makes_blocks: bool,
+    /// The format version of the file.
+    pub(super) version: u32,
     /// Whether the chunk has a block stream.
     has_blocks: bool,
-    /// The block stream: a control for each block, then numbers. Empty if it is not taken out.
+    /// The block stream: codes, then numbers. Empty if it is not taken out.
     blocks: Vec<u8>,
     block_count: usize,
     position: Position,
@@ -208,6 +212,7 @@ impl Decoder {
             side: Vec::new(),
             expected: Expected::new(),
             makes_blocks: true,
+            version: FORMAT_VERSION,
             has_blocks: false,
             blocks: Vec::new(),
             block_count: 0,
@@ -270,14 +275,22 @@ impl Decoder {
             return Err("the block stream is shorter than its front".to_owned());
         };
         let (count, bytes) = (blocks as usize, bytes as usize);
-        if count == 0 || count > CHUNK_BLOCKS || bytes < count || bytes > count * MAX_BLOCK_BYTES {
+        let has_codes = self.version >= FIRST_WITH_CODES;
+        let for_codes = if has_codes { BlockStream::bytes_of_codes(count) } else { count };
+        if count == 0 || count > CHUNK_BLOCKS || bytes < for_codes || bytes > count * MAX_BLOCK_BYTES {
             return Err(format!(
                 "{count} executed blocks in {bytes} bytes; 1 to {CHUNK_BLOCKS} are allowed, each of at most \
                  {MAX_BLOCK_BYTES} bytes"
             ));
         }
         unpack(&mut self.decompressor, "block", packed, bytes, &mut self.blocks)?;
-        (self.block_count, self.numbers_read) = (count, count);
+        if !has_codes {
+            let stream = BlockStream::of_earlier_version(&self.blocks, count)
+                .ok_or("the block stream cannot be decoded")?;
+            self.blocks.clear();
+            stream.append_to(&mut self.blocks);
+        }
+        (self.block_count, self.numbers_read) = (count, BlockStream::bytes_of_codes(count));
         self.expected.clear();
         Ok(())
     }
@@ -323,11 +336,11 @@ impl Decoder {
     }
 
     fn decode_blocks(&mut self, count: usize, out: &mut Vec<Executed>) -> Option<()> {
-        let (controls, numbers) = self.blocks.split_at(self.block_count);
-        let controls = controls.get(self.blocks_read..)?.get(..count)?;
-        let mut rest = &numbers[self.numbers_read - self.block_count..];
-        self.expected.decode(controls, &mut rest, out)?;
-        self.blocks_read += count;
+        let (codes, _) = self.blocks.split_at(BlockStream::bytes_of_codes(self.block_count));
+        let mut rest = &self.blocks[self.numbers_read..];
+        let end = self.blocks_read.checked_add(count).filter(|&end| end <= self.block_count)?;
+        self.expected.decode(codes, self.blocks_read..end, &mut rest, out)?;
+        self.blocks_read = end;
         self.numbers_read = self.blocks.len() - rest.len();
         Some(())
     }

@@ -4,11 +4,11 @@
 //! Batch boundaries carry meaning (see [`Event::Instructions`](crate::Event::Instructions)), so a batch never
 //! lies in two chunks.
 //!
-//! # Format, version 5
+//! # Format, version 6
 //!
-//! Earlier versions are read, too. Version 4 does not say what system calls write into a program's memory. Version 3 does not say which blocks of instructions were executed. Versions 1 and 2 say neither
-//! what was not observed nor which frames pages have. Version 1 has fewer kinds of advice, and its mappings do not tell which file
-//! they show.
+//! Earlier versions are read, too. Versions 4 and 5 have longer block streams. Version 4 does not say what system calls write into a
+//! program's memory. Version 3 does not say which blocks of instructions were executed. Versions 1 and 2 say neither what was not
+//! observed nor which frames pages have. Version 1 has fewer kinds of advice, and its mappings do not tell which file they show.
 //!
 //! All numbers are little-endian; offsets are in bytes from the start of the piece; checksums are XXH3-64.
 //!
@@ -23,7 +23,7 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `89 50 57 54 0d 0a 1a 0a` |
-//! | 8 | 4 | format version, 4 |
+//! | 8 | 4 | format version |
 //! | 12 | 4 | flags: 1 the source announces its mappings, 2 it counts instructions, 4 the recording was ended early, 8 it may say which frames pages have, 16 it says which blocks are executed; others must be 0 |
 //! | 16 | 4 | `n`, length of the name in bytes, at most 65,536 |
 //! | 20 | 4 | 0 |
@@ -120,7 +120,7 @@ pub use source::PwtSource;
 pub use writer::Writer;
 
 /// The format version that is written; those before it are read, too.
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 6;
 /// The most accesses that a chunk holds, and the number that the writer aims for.
 pub const CHUNK_ACCESSES: usize = 65_536;
 /// The most executed blocks that a chunk holds.

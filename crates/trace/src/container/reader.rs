@@ -229,6 +229,7 @@ impl<R: Read + Seek> Reader<R> {
             return Err(self.malformed(12, "the header has flags of a later format".to_owned()));
         }
         (self.version, self.ended_early) = (prefix.version, prefix.ended_early());
+        self.decoder.version = prefix.version;
         match std::str::from_utf8(&header[HEADER_BYTES..]) {
             Ok(name) => self.source = prefix.source_info(name.to_owned()),
             Err(_) => return Err(self.malformed(24, "the source name is not UTF-8".to_owned())),

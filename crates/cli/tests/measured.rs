@@ -109,6 +109,7 @@ fn a_program_of_the_user_is_judged() {
         "foreseen loads",
         "kernel writes",
         "line fills",
+        "pages ahead",
         "prefetchers",
         "refresh",
         "registers",

@@ -75,6 +75,13 @@ pub(super) const INGREDIENTS: &[Ingredient] = &[
         },
     },
     Ingredient {
+        name: "pages ahead",
+        switch_off: |machine| {
+            let prefetchers = machine.hierarchy.caches.iter_mut().filter_map(|cache| cache.prefetch.as_mut());
+            prefetchers.flat_map(|own| &mut own.stream).for_each(|stream| stream.crosses_pages = false);
+        },
+    },
+    Ingredient {
         name: "replacement",
         switch_off: |machine| {
             machine.hierarchy.caches.iter_mut().for_each(|cache| cache.replacement = Replacement::Lru);

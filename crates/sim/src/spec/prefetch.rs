@@ -2,6 +2,12 @@
 
 use super::section::{Words, section};
 
+/// When a stream goes on into its next page.
+static NEXT_PAGE: Words<bool> = Words(&[
+    ("ahead", true, "while the program is in the page before: it has the page translated, too"),
+    ("reached", false, "when the program gets there"),
+]);
+
 /// The line that a next-line prefetcher asks for.
 static DIRECTION: Words<bool> = Words(&[
     ("up", false, "the ones behind each line that is used"),
@@ -46,5 +52,6 @@ section! {
         distance: u32 = "distance" integer(1, 63) or "32", "lines ahead of the last access, at most; two for each that follows another";
         near: u32 = "near" integer(0, 63) or "0",
             "of these, the nearest lines, which come into this level: one more with each line that follows another from the third on, and so many at most; those farther ahead come into the next level. 0: all come into this one";
+        crosses_pages: bool = "next-page" word(&NEXT_PAGE) or "\"ahead\"", "when lines of the stream's next page are asked for";
     }
 }

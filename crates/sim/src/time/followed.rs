@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_stream_has_its_next_page_translated_while_the_program_is_in_the_one_before() {
         let stream = || {
-            let stream = Some(StreamSpec { pages: 4, distance: 8, near: 0 });
+            let stream = Some(StreamSpec { pages: 4, distance: 8, near: 0, crosses_pages: true });
             Some(PrefetchSpec { next_line: None, stride: None, stream })
         };
         let nearest_ps = into_the_next_page(0, stream()).latency_ps;

@@ -204,8 +204,10 @@ fn prefetchers_hide_the_latency_of_memory_from_a_chain_that_goes_on_in_order() {
     };
     let none = PrefetchSpec { next_line: None, stride: None, stream: None };
     // A stream goes on from page to page, sixteen lines ahead, which are more than memory's latency; six are less.
-    let stream =
-        |distance| PrefetchSpec { stream: Some(StreamSpec { pages: 8, distance, near: 0 }), ..none.clone() };
+    let stream = |distance| {
+        let stream = StreamSpec { pages: 8, distance, near: 0, crosses_pages: true };
+        PrefetchSpec { stream: Some(stream), ..none.clone() }
+    };
     assert_near(with(1, stream(16)), first + 63.0 * 12.0, "a stream");
     assert_near(with(1, stream(6)), first + 63.0 * memory / 7.0, "a stream that is too near");
     // With each line the next one is on its way, which hides a hit's time; and then the next one is there.

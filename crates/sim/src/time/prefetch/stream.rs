@@ -40,6 +40,8 @@ struct Reach {
     distance: i64,
     /// In the level that the prefetcher belongs to, at most; none if all lines come there.
     near: Option<i64>,
+    /// Whether lines of the next page are asked for before the program gets there.
+    crosses_pages: bool,
 }
 
 impl Reach {
@@ -80,7 +82,8 @@ impl Stream {
         let pages = vec![NO_PAGE; spec.pages as usize].into_boxed_slice();
         let times = vec![[0; LINES as usize]; pages.len()].into_boxed_slice();
         let near = (spec.near > 0).then_some(spec.near.into());
-        Self { places, newest: 0, pages, times, reach: Reach { distance: spec.distance.into(), near } }
+        let reach = Reach { distance: spec.distance.into(), near, crosses_pages: spec.crosses_pages };
+        Self { places, newest: 0, pages, times, reach }
     }
 
     /// Hears of an access; returns when its own line was asked for, if that was earlier.
@@ -118,15 +121,15 @@ impl Stream {
             for ahead in 0..reach.depth(before.run) {
                 // Lines from the edge of the page on.
                 let line = if page.direction > 0 { ahead } else { LINES - 1 - ahead };
-                let Some(at_ps) = before.was_ahead(ahead, (&self.times[slot], reach)) else { break };
-                let at_ps = at_ps.min(heard.at_ps);
+                let Some(was_ahead_ps) = before.was_ahead(ahead, (&self.times[slot], reach)) else { break };
+                let at_ps = if reach.crosses_pages { was_ahead_ps.min(heard.at_ps) } else { heard.at_ps };
                 page.up_to = line;
                 let is_far = (line - near_to) * page.direction > 0;
                 if !is_far {
                     page.near_to = line;
                 }
                 match line == place {
-                    true => own = Some(at_ps),
+                    true => own = reach.crosses_pages.then_some(at_ps),
                     false => {
                         let line = heard.line.wrapping_add_signed(line - place);
                         push(wanted, Ask { line, at_ps, is_far });
@@ -197,10 +200,16 @@ mod tests {
     /// Physical pages lie far from each other.
     const APART: u64 = 1 << 20;
 
+    const SPEC: StreamSpec = StreamSpec { pages: 4, distance: 6, near: 0, crosses_pages: true };
+
     /// What virtual lines, a nanosecond apart, make the prefetcher want: virtual lines, and how many accesses ago. And how many accesses ago
     /// the last one was wanted itself.
     fn wanted(lines: &[u64]) -> (Vec<(u64, u64)>, Option<u64>) {
-        let mut stream = Stream::new(&StreamSpec { pages: 4, distance: 6, near: 0 });
+        wanted_by(&SPEC, lines)
+    }
+
+    fn wanted_by(spec: &StreamSpec, lines: &[u64]) -> (Vec<(u64, u64)>, Option<u64>) {
+        let mut stream = Stream::new(spec);
         let (mut all, mut own) = (Vec::new(), None);
         for (at, &line) in (1..).zip(lines) {
             let (page, place) = (line >> PAGE_SHIFT, line % LINES as u64);
@@ -230,7 +239,7 @@ mod tests {
 
     #[test]
     fn lines_that_are_far_ahead_come_into_the_next_level_and_on_from_there_when_they_are_near() {
-        let mut stream = Stream::new(&StreamSpec { pages: 4, distance: 6, near: 3 });
+        let mut stream = Stream::new(&StreamSpec { near: 3, ..SPEC });
         let mut asked = |line: u64| {
             let heard = Heard { instruction: 0, page: line >> PAGE_SHIFT, line, is_miss: true, at_ps: 0 };
             let mut wanted = Wanted::new();
@@ -285,5 +294,8 @@ mod tests {
         assert_eq!((own, all.last()), (Some(6), Some(&(58, 1))));
         assert_eq!(wanted(&[10, 11, 64]), (now(&[12, 13]), None), "not from the middle of a page");
         assert_eq!(wanted(&[62, 63, 128]).1, None, "not into another page");
+        let (all, own) = wanted_by(&StreamSpec { crosses_pages: false, ..SPEC }, &up);
+        assert_eq!(own, None, "its own line is asked for by the access");
+        assert_eq!(all[all.len() - 5..], now(&[65, 66, 67, 68, 69]), "the same lines, and not before");
     }
 }

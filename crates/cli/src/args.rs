@@ -498,6 +498,7 @@ most eight times as often; if none counts, it is shown as void. The error of a r
 EXAMPLES:
   pagewalk calibrate -o here.toml
   pagewalk validate --machine here.toml
+  pagewalk validate --machine here.toml --out results
   pagewalk validate --machine here.toml --ablate gzip quicksort chase-256
   pagewalk validate --machine here.toml -- sort words.txt")]
 pub(crate) struct ValidateArguments {
@@ -526,6 +527,9 @@ pub(crate) struct ValidateArguments {
     /// List the programs.
     #[arg(long)]
     pub(crate) list: bool,
+    /// Write results.json and report.html into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
     /// The format of standard output.
     #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
     pub(crate) format: FormatArgument,

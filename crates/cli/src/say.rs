@@ -107,6 +107,15 @@ impl Steps {
     }
 }
 
+impl Steps {
+    /// Takes the line away, for what is printed in its place.
+    pub(crate) fn clear(&self) {
+        if self.is_placed.swap(false, Ordering::Relaxed) {
+            write(format_args!("\x1b8\x1b[K"));
+        }
+    }
+}
+
 impl Drop for Steps {
     fn drop(&mut self) {
         if *self.is_placed.get_mut() {

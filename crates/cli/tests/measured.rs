@@ -125,6 +125,27 @@ fn a_program_of_the_user_is_judged() {
 }
 
 #[test]
+fn a_program_is_shown_as_soon_as_it_has_run_and_the_folder_has_a_page() {
+    if !has_frontends() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("v");
+    let out = out.to_str().expect("text");
+    let ended =
+        pagewalk(&["validate", "--machine", "zen3", "--fixed", "--runs", "1", "--out", out, "--", "true"]);
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    let table = text(&ended.stdout);
+    let [heading, row, errors] =
+        ["program        class", "\ntrue ", "\nerrors "].map(|part| table.find(part).expect(part));
+    assert!(heading < row && row < errors, "{table}");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join("v").join(name)).expect(name);
+    let document: serde_json::Value = serde_json::from_str(&read("results.json")).expect("one document");
+    assert_eq!(document["programs"][0]["program"], "true");
+    assert!(read("report.html").contains("zen3 against the stopwatch"));
+}
+
+#[test]
 fn a_program_that_fails_is_left_out_with_its_reason() {
     let ended = pagewalk(&["validate", "--machine", "zen3", "--runs", "1", "--", "sh", "-c", "exit 3"]);
     assert_eq!(ended.status.code(), Some(2));

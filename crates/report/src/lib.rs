@@ -15,6 +15,7 @@ mod table;
 mod text;
 mod timeline;
 mod units;
+mod validation;
 
 #[cfg(test)]
 mod samples;
@@ -25,9 +26,10 @@ pub use document::{
     UnobservedNote, partial_heading,
 };
 pub use headline::headline;
-pub use html::{page, paper_page};
+pub use html::{page, paper_page, validation_page};
 pub use papers::{BarGroup, Drawn, Figure, PaperDocument, PaperRow, Verdict, paper_table};
 pub use progress::{ProgressShown, RunProgress};
 pub use table::{Style, comparison};
 pub use text::visible;
 pub use timeline::{Moment, StepClass, TimelineRow, TimelineSpan, timeline_rows};
+pub use validation::{Class, Errors, Gain, Gained, LeftOut, Times, Validation, ValidationRow};

@@ -3,6 +3,7 @@
 use pagewalk_sim::metrics::{Fidelity, Metric, Number, RunResult};
 
 use crate::document::{MachineNote, Manifest, SourceNote};
+use crate::validation::{Class, Gain, Gained, LeftOut, Times, Validation, ValidationRow};
 
 const SOURCE: &str = "gups --table 64MiB";
 
@@ -227,4 +228,39 @@ impl List<'_> {
             fidelity,
         });
     }
+}
+
+fn validated(program: &str, class: Class, error: f64, void: bool) -> ValidationRow {
+    ValidationRow {
+        program: program.to_owned(),
+        class,
+        is_held_out: program == "gzip",
+        measured_ns: 1e8,
+        predicted_ns: 1e8 * (1.0 + error),
+        band_ns: (class == Class::ThirdCache).then_some([1e8, 2e8]),
+        error,
+        measured_faults: 100,
+        predicted_faults: 90,
+        void: void.then(|| "it moved".to_owned()),
+        huge_pages: void.then_some(Gain {
+            pairs: 5,
+            whole: Gained { measured: 0.31, spread: 0.01, predicted: 0.25 },
+            steady: Some(Gained { measured: 0.5, spread: 0.04, predicted: 0.45 }),
+            first_touches: Some(Times { measured: 2e7, predicted: 2.5e7 }),
+        }),
+        without: [("branches", 2.0 * error)].into(),
+    }
+}
+
+/// A validation with a row of each class, and a void one.
+pub(crate) fn validation() -> Validation {
+    let rows = vec![
+        validated("sort", Class::CoreBound, 0.1, false),
+        validated("gzip", Class::CoreBound, 0.3, false),
+        validated("gups", Class::MemoryBound, 0.5, false),
+        validated("join", Class::MemoryBound, 9.0, true),
+        validated("bfs", Class::ThirdCache, 0.0, false),
+    ];
+    let left_out = vec![LeftOut { program: "bc".to_owned(), reason: "there is no /usr/bin/bc".to_owned() }];
+    Validation::new("here".to_owned(), rows, left_out, false)
 }

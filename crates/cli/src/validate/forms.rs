@@ -1,9 +1,10 @@
 //! A program's forms: as it is, without its work, and both with huge pages; and what their differences tell.
 
+use pagewalk_report::{Gain, Gained, Times};
+
 use super::native::Native;
 use super::predict::Predicted;
 use super::programs::Runnable;
-use super::show::{Gain, Gained, Times};
 
 /// Something of each form of a program.
 #[derive(Clone, PartialEq, Debug)]

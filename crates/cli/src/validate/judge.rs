@@ -1,43 +1,18 @@
-//! What a prediction is worth: errors, classes of programs, and their summary.
+//! What a prediction is worth: its error, and the class of its program.
 
-use serde::Serialize;
-
-/// The class of a program, by which its error is judged.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Class {
-    /// A core waits for memory in less than a quarter of the time.
-    CoreBound,
-    /// A core waits for memory, of a footprint that a second cache holds or that no third cache does.
-    MemoryBound,
-    /// A core waits for memory, of a footprint that a third cache may hold, depending on its other users.
-    ThirdCache,
-    /// A loop that shows one parameter, of which the work alone is timed.
-    Micro,
-}
+use pagewalk_report::Class;
 
 /// The share of the time from which on a program is bound by memory.
 const MEMORY_BOUND: f64 = 0.25;
 /// Footprints within which the share of the third cache that a program gets decides, in bytes.
 const BAND_BYTES: std::ops::Range<f64> = 2e6..128e6;
 
-impl Class {
-    /// Returns the class of a program by the predicted share of its time that a core waits for memory, and by the bytes that it touches.
-    pub(super) fn of(memory_share: f64, footprint_bytes: f64) -> Self {
-        match memory_share < MEMORY_BOUND {
-            true => Self::CoreBound,
-            false if is_of_third_cache(footprint_bytes) => Self::ThirdCache,
-            false => Self::MemoryBound,
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::CoreBound => "core-bound",
-            Self::MemoryBound => "memory-bound",
-            Self::ThirdCache => "third-cache",
-            Self::Micro => "micro",
-        }
+/// Returns the class of a program by the predicted share of its time that a core waits for memory, and by the bytes that it touches.
+pub(super) fn class_of(memory_share: f64, footprint_bytes: f64) -> Class {
+    match memory_share < MEMORY_BOUND {
+        true => Class::CoreBound,
+        false if is_of_third_cache(footprint_bytes) => Class::ThirdCache,
+        false => Class::MemoryBound,
     }
 }
 
@@ -57,28 +32,6 @@ pub(super) fn error(predicted: f64, measured: f64) -> f64 {
     ratio.max(ratio.recip()) - 1.0
 }
 
-/// The errors of several programs.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub(super) struct Errors {
-    /// How many programs there are.
-    pub(super) count: usize,
-    /// The median of the errors, a fraction.
-    pub(super) median: f64,
-    /// The largest of the errors.
-    pub(super) worst: f64,
-}
-
-impl Errors {
-    /// Returns the summary of errors; none for no errors.
-    pub(super) fn of(errors: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut errors: Vec<f64> = errors.into_iter().collect();
-        errors.sort_by(f64::total_cmp);
-        let (count, worst) = (errors.len(), *errors.last()?);
-        let median = (errors[(count - 1) / 2] + errors[count / 2]) / 2.0;
-        Some(Self { count, median, worst })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,17 +48,10 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_a_median_and_a_worst() {
-        assert_eq!(Errors::of([0.3, 0.1, 0.2]), Some(Errors { count: 3, median: 0.2, worst: 0.3 }));
-        assert_eq!(Errors::of([0.5, 0.25]).expect("two").median, 0.375);
-        assert_eq!(Errors::of([]), None);
-    }
-
-    #[test]
     fn a_class_is_of_waiting_and_of_the_footprint() {
-        assert_eq!(Class::of(0.2, 1e9), Class::CoreBound);
-        assert_eq!(Class::of(0.3, 1e9), Class::MemoryBound);
-        assert_eq!(Class::of(0.3, 1e6), Class::MemoryBound);
-        assert_eq!(Class::of(0.3, 2e7), Class::ThirdCache);
+        assert_eq!(class_of(0.2, 1e9), Class::CoreBound);
+        assert_eq!(class_of(0.3, 1e9), Class::MemoryBound);
+        assert_eq!(class_of(0.3, 1e6), Class::MemoryBound);
+        assert_eq!(class_of(0.3, 2e7), Class::ThirdCache);
     }
 }

@@ -10,13 +10,13 @@ mod native;
 mod predict;
 mod programs;
 mod quiet;
-mod show;
 
 use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use pagewalk_calibrate::{Cpuid, Glance, Host, calibrated_file, recalibrated};
+use pagewalk_report::{Class, LeftOut, Validation, ValidationRow, validation_page};
 use pagewalk_sim::spec::{self, MachineSpec};
 
 use crate::args::{FormatArgument, ValidateArguments};
@@ -24,15 +24,15 @@ use crate::calibrate::measured;
 use crate::ending::{self, Early, Interrupted};
 use crate::exit::Done;
 use crate::list::HERE;
-use crate::run::print;
+use crate::outputs::Files;
+use crate::run::{deliver, prepare_folder, print};
 use crate::say::{Steps, note};
 use forms::{Both, Forms, Saved};
-use judge::{Class, error, error_of_band, is_of_third_cache};
+use judge::{class_of, error, error_of_band, is_of_third_cache};
 use native::Native;
 use predict::{INGREDIENTS, machines, predict};
 use programs::{Entry, Folder, Runnable, chosen};
 use quiet::{Best, Known, Watch, best};
-use show::{LeftOut, Row, Validation};
 
 /// The rounds of the calibration that comes first, without `--machine`.
 const ROUNDS: usize = 10;
@@ -48,6 +48,10 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Done> {
         return Ok(Done::Well);
     }
     let entries = chosen(&arguments.programs)?;
+    Files::default().reads(&arguments.machine).writes_report(arguments.out.as_deref())?;
+    if let Some(folder) = &arguments.out {
+        prepare_folder(folder)?;
+    }
     ending::watch()?;
     let host = Host::read(Path::new("/"), &Cpuid::read())?;
     let machine = machine(arguments, &host)?;
@@ -58,17 +62,21 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> anyhow::Result<Done> {
         Some((program, rest)) => vec![Runnable::of_user(program, rest)],
         None => runnable(&folder, &entries, &mut left_out),
     };
+    let is_table = matches!(arguments.format, FormatArgument::Table);
     let mut judge = Judge { watch, machine, arguments };
-    let rows = judge.rows(&programs, &mut left_out);
+    // All programs take more than an hour: each is shown as soon as it has run.
+    let mut heading = Validation::heading(&judge.machine.name);
+    let rows = judge.rows(&programs, &mut left_out, |row| match is_table {
+        true => print(&(std::mem::take(&mut heading) + &row.line())),
+        false => Ok(()),
+    })?;
     let early = Early::asked(ending::stop(), None);
     if rows.is_empty() {
         return Err(nothing(early, &left_out));
     }
     let result = Validation::new(judge.machine.name, rows, left_out, early.is_some());
-    print(&match arguments.format {
-        FormatArgument::Json => result.to_json(),
-        FormatArgument::Table => result.to_table(),
-    })?;
+    let text = if is_table { result.conclusion() } else { result.to_json() };
+    deliver(arguments.out.as_deref(), &text, || (result.to_json(), validation_page(&result)))?;
     Ok(early.map_or(Done::Well, |early| {
         early.tell(format_args!("this result"));
         early.done()
@@ -158,28 +166,38 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Runs programs, until the command is to end; those that fail are left out.
-    fn rows(&mut self, programs: &[Runnable], left_out: &mut Vec<LeftOut>) -> Vec<Row> {
+    /// Runs programs and hands on the row of each, until the command is to end; those that fail are left out.
+    fn rows(
+        &mut self,
+        programs: &[Runnable],
+        left_out: &mut Vec<LeftOut>,
+        mut each: impl FnMut(&ValidationRow) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Vec<ValidationRow>> {
         let (steps, mut rows) = (Steps::new(), Vec::new());
         for (program, number) in programs.iter().zip(1..) {
             steps.show(format_args!("{number} of {}: {}", programs.len(), program.name));
             match self.row(program) {
-                Ok(row) => rows.push(row),
+                Ok(row) => {
+                    steps.clear();
+                    each(&row)?;
+                    rows.push(row);
+                }
                 Err(_) if ending::stop().requested().is_some() => break,
                 Err(error) => left_out.push(left(&program.name, &error)),
             }
         }
-        rows
+        steps.clear();
+        Ok(rows)
     }
 
     /// Judges the machine by a program.
-    fn row(&mut self, program: &Runnable) -> anyhow::Result<Row> {
+    fn row(&mut self, program: &Runnable) -> anyhow::Result<ValidationRow> {
         let Found { forms, saved, band, void } =
             self.found(&Forms::of(program, self.arguments.huge_pages))?;
         let whole = &forms.whole;
         let class = match program.is_micro {
             true => Class::Micro,
-            false => Class::of(whole.predicted[0].memory_share, footprint_bytes(&whole.native)),
+            false => class_of(whole.predicted[0].memory_share, footprint_bytes(&whole.native)),
         };
         let Both { native, predicted } = forms.judged(program.is_micro);
         let errors = predicted[1..].iter().map(|predicted| error(predicted.cpu_ns, native.cpu_ns));
@@ -188,7 +206,7 @@ impl Judge<'_> {
             Some(band) => error_of_band(band, native.cpu_ns),
             None => error(predicted[0].cpu_ns, native.cpu_ns),
         };
-        Ok(Row {
+        Ok(ValidationRow {
             program: program.name.clone(),
             class,
             is_held_out: program.is_held_out,

@@ -95,6 +95,7 @@ pub(crate) const ROWS: &[Row] = &[
     row!("machines detect", Short, false, ""),
     row!("calibrate", Short, true, "--rounds 1 --memory 8MiB -o @out/here.toml"),
     row!("validate", Live, false, "--machine x86-64 --fixed --runs 1 -- true"),
+    row!("validate", Live, true, "--machine @in/m.toml --fixed --runs 1 --out @out/v -- true"),
     row!("validate", Short, false, "--list"),
     row!("workloads", Short, false, ""),
     row!("paper", Short, false, ""),

@@ -6,8 +6,10 @@ mod cards;
 mod chart;
 mod figures;
 mod lines;
+mod ratios;
 mod tables;
 mod timeline;
+mod validation;
 
 use minijinja::{Environment, context};
 use pagewalk_sim::metrics::RunResult;
@@ -24,6 +26,7 @@ use crate::papers::PaperDocument;
 use crate::span::{Span, by_source, phases, spans};
 use crate::text::visible;
 use crate::timeline::{Moment, timeline_rows, window_ps};
+use crate::validation::Validation;
 
 /// Returns the report of `document`, ready to be written to a file.
 pub fn page(document: &Document) -> String {
@@ -56,6 +59,18 @@ pub fn paper_page(document: &PaperDocument, title: &str) -> String {
     )
 }
 
+/// Returns the report of predicted times beside those of the stopwatch.
+pub fn validation_page(validation: &Validation) -> String {
+    render(
+        "validation.html",
+        context! {
+            style => include_str!("style.css"),
+            partial => validation.partial,
+            shown => validation::shown(validation),
+        },
+    )
+}
+
 fn render(name: &str, values: minijinja::Value) -> String {
     let mut environment = Environment::new();
     // The templates are part of this crate, and every test renders them.
@@ -63,6 +78,7 @@ fn render(name: &str, values: minijinja::Value) -> String {
         ("macros.html", include_str!("macros.html")),
         ("page.html", include_str!("page.html")),
         ("paper.html", include_str!("paper.html")),
+        ("validation.html", include_str!("validation.html")),
     ] {
         environment.add_template(name, text).expect("the template parses");
     }

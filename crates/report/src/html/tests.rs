@@ -277,3 +277,30 @@ fn the_last_faults_are_drawn_where_there_are_any() {
     runs[0].spans = (0..5000).map(|at| step(Lane::Core(0), KernelStep::Book, 10 + at, 11 + at)).collect();
     checked(&Document::new(runs, None));
 }
+
+#[test]
+fn a_validation_shows_ratios_errors_gains_and_ablations() {
+    let text = parsed(validation_page(&samples::validation()));
+    assert_eq!(plots(&text), 3, "ratios, gains of huge pages, ablations");
+    for words in ["median error 20 %", "1 void", "1 left out", "void: it moved", "there is no", "held out"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(
+        text.contains("100.0 to 200.0 ms by the third cache") && text.contains("series-1 void"),
+        "{text}"
+    );
+    assert!(!text.contains("Partial:"));
+}
+
+#[test]
+fn a_validation_that_was_ended_says_so_and_hostile_names_stay_text() {
+    let mut validation = samples::validation();
+    (validation.partial, validation.machine) = (true, "<b>\u{1b}[31m\"&".into());
+    validation.programs.truncate(1);
+    validation.programs[0].without.clear();
+    validation.programs[0].program = "</svg><script>".into();
+    validation.ablations.clear();
+    let text = parsed(validation_page(&validation));
+    assert!(text.contains("Partial:") && !text.contains("<script>") && !text.contains('\u{1b}'));
+    assert_eq!(plots(&text), 1);
+}

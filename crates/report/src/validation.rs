@@ -1,104 +1,170 @@
-//! The result of a validation, as a table and as a document.
+//! Predicted times beside those of the stopwatch.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::judge::{Class, Errors};
+use crate::document::to_json;
+use crate::text::visible;
 
-/// A validation.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub(super) struct Validation {
-    pub(super) schema: u32,
-    /// The name of the machine whose predictions are judged.
-    pub(super) machine: String,
-    pub(super) programs: Vec<Row>,
-    /// Programs that could not be judged, and why.
-    pub(super) left_out: Vec<LeftOut>,
-    /// Errors by class, and of all programs; of those that count.
-    pub(super) summary: BTreeMap<&'static str, Errors>,
-    /// Errors without each ingredient of the core model, of all programs that count.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) ablations: BTreeMap<&'static str, Errors>,
-    /// Whether the command was ended before all programs had run.
-    pub(super) partial: bool,
+/// The class of a program, by which its error is judged.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// A core waits for memory in little of the time.
+    CoreBound,
+    /// A core waits for memory, of a footprint that a second cache holds or that no third cache does.
+    MemoryBound,
+    /// A core waits for memory, of a footprint that a third cache may hold, depending on its other users.
+    ThirdCache,
+    /// A loop that shows one parameter, of which the work alone is timed.
+    Micro,
 }
 
-/// A program's row.
+impl Class {
+    /// All classes, in the order in which they are shown.
+    pub const ALL: [Self; 4] = [Self::CoreBound, Self::MemoryBound, Self::ThirdCache, Self::Micro];
+
+    /// Returns the name of the class.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CoreBound => "core-bound",
+            Self::MemoryBound => "memory-bound",
+            Self::ThirdCache => "third-cache",
+            Self::Micro => "micro",
+        }
+    }
+}
+
+/// The errors of several programs. The error of a ratio r of times is max(r, 1/r) - 1.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Errors {
+    /// The number of programs.
+    pub count: usize,
+    /// The median of the errors, a fraction.
+    pub median: f64,
+    /// The largest of the errors.
+    pub worst: f64,
+}
+
+impl Errors {
+    /// Returns the summary of errors; none for no errors.
+    pub fn of(errors: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut errors: Vec<f64> = errors.into_iter().collect();
+        errors.sort_by(f64::total_cmp);
+        let (count, worst) = (errors.len(), *errors.last()?);
+        let median = (errors[(count - 1) / 2] + errors[count / 2]) / 2.0;
+        Some(Self { count, median, worst })
+    }
+}
+
+/// A validation: `{"schema": 1, "machine": "here", "programs": [...]}`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub(super) struct Row {
-    pub(super) program: String,
-    pub(super) class: Class,
+pub struct Validation {
+    /// The version of the document's shape: 1.
+    pub schema: u32,
+    /// The name of the machine whose predictions are judged.
+    pub machine: String,
+    /// A row per program.
+    pub programs: Vec<ValidationRow>,
+    /// Programs that could not be judged, and why.
+    pub left_out: Vec<LeftOut>,
+    /// Errors by class, and of all programs; of those that count.
+    pub summary: BTreeMap<&'static str, Errors>,
+    /// Errors without each ingredient of the core model, of all programs that count.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ablations: BTreeMap<&'static str, Errors>,
+    /// Whether the command was ended before all programs had run.
+    pub partial: bool,
+}
+
+/// A program's times here and on the machine.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ValidationRow {
+    /// The name of the program.
+    pub program: String,
+    /// The class of the program.
+    pub class: Class,
     /// Whether the model was made without a look at the program.
     #[serde(rename = "held_out")]
-    pub(super) is_held_out: bool,
-    pub(super) measured_ns: f64,
-    pub(super) predicted_ns: f64,
+    pub is_held_out: bool,
+    /// Processor time here, in nanoseconds.
+    pub measured_ns: f64,
+    /// Processor time on the machine, in nanoseconds.
+    pub predicted_ns: f64,
     /// Of the class `third-cache`, the times with as much and as little of the third cache as the looks showed; the error is that of the nearer one
     /// then, if the measured time lies outside.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) band_ns: Option<[f64; 2]>,
-    pub(super) error: f64,
-    pub(super) measured_faults: u64,
-    pub(super) predicted_faults: u64,
-    /// Why the row does not count, if it does not.
-    pub(super) void: Option<String>,
-    /// What huge pages save, if that was asked for.
+    pub band_ns: Option<[f64; 2]>,
+    /// The error of the prediction, a fraction.
+    pub error: f64,
+    /// Minor page faults here.
+    pub measured_faults: u64,
+    /// Minor page faults on the machine.
+    pub predicted_faults: u64,
+    /// The reason why the row does not count, if it does not.
+    pub void: Option<String>,
+    /// The share of the time that huge pages save, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) huge_pages: Option<Gain>,
-    /// Errors without each ingredient.
+    pub huge_pages: Option<Gain>,
+    /// The error without each ingredient of the core model, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) without: BTreeMap<&'static str, f64>,
+    pub without: BTreeMap<&'static str, f64>,
 }
 
 /// The share of a program's time that huge pages save.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub(super) struct Gain {
+pub struct Gain {
     /// The pairs of runs that count; where none does, all.
-    pub(super) pairs: usize,
+    pub pairs: usize,
     /// Of all its time.
     #[serde(flatten)]
-    pub(super) whole: Gained,
+    pub whole: Gained,
     /// Of its work alone, behind the first touches of its memory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) steady: Option<Gained>,
+    pub steady: Option<Gained>,
     /// The time without its work, which is that of the first touches for the most part, in nanoseconds.
     #[serde(rename = "first_touches_ns", skip_serializing_if = "Option::is_none")]
-    pub(super) first_touches: Option<Times>,
+    pub first_touches: Option<Times>,
 }
 
 /// A share of a time that is saved here, by the median of several pairs of runs, and on the machine.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub(super) struct Gained {
-    pub(super) measured: f64,
-    /// How far the middle half of the pairs lie apart.
-    pub(super) spread: f64,
-    pub(super) predicted: f64,
+pub struct Gained {
+    /// The share here, by the median of the pairs.
+    pub measured: f64,
+    /// The distance between the ends of the middle half of the pairs.
+    pub spread: f64,
+    /// The share on the machine.
+    pub predicted: f64,
 }
 
 /// A time here and on the machine.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub(super) struct Times {
-    pub(super) measured: f64,
-    pub(super) predicted: f64,
+pub struct Times {
+    /// The time on this computer.
+    pub measured: f64,
+    /// The time on the simulated machine.
+    pub predicted: f64,
 }
 
 /// A program that could not be judged.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub(super) struct LeftOut {
-    pub(super) program: String,
-    pub(super) reason: String,
+pub struct LeftOut {
+    /// The name of the program.
+    pub program: String,
+    /// The reason, a sentence without a full stop.
+    pub reason: String,
 }
 
 impl Validation {
     /// Returns the result of rows, with their summaries.
-    pub(super) fn new(machine: String, programs: Vec<Row>, left_out: Vec<LeftOut>, partial: bool) -> Self {
+    pub fn new(machine: String, programs: Vec<ValidationRow>, left_out: Vec<LeftOut>, partial: bool) -> Self {
         let counted = || programs.iter().filter(|row| row.void.is_none());
         let of_class =
             |class: Class| Errors::of(counted().filter(|row| row.class == class).map(|row| row.error));
-        let classes = [Class::CoreBound, Class::MemoryBound, Class::ThirdCache, Class::Micro];
-        let by_class = classes.into_iter().map(|class| (class.name(), of_class(class)));
+        let by_class = Class::ALL.into_iter().map(|class| (class.name(), of_class(class)));
         let others_than_micro = || counted().filter(|row| row.class != Class::Micro);
         let held_out = |class| {
             let rows = others_than_micro().filter(|row| row.is_held_out && row.class == class);
@@ -119,22 +185,37 @@ impl Validation {
         Self { schema: 1, machine, programs, left_out, summary, ablations, partial }
     }
 
-    /// Returns the document of `--format json`.
-    pub(super) fn to_json(&self) -> String {
-        let text = serde_json::to_string_pretty(self).expect("numbers and texts");
-        text + "\n"
+    /// Returns the document as JSON, indented, with a newline at the end.
+    pub fn to_json(&self) -> String {
+        to_json(self)
     }
 
-    /// Returns the table for a reader.
-    pub(super) fn to_table(&self) -> String {
-        let mut text = format!("Time on {} against the stopwatch, user and system, in ms\n\n", self.machine);
-        let _ = writeln!(
-            text,
-            "{:<14} {:<13} {:>9} {:>9} {:>7} {:>8} {:>9} {:>9}",
-            "program", "class", "measured", "predicted", "ratio", "error", "faults", "predicted"
-        );
-        self.programs.iter().for_each(|row| text += &row.line());
-        text += "\nerrors             programs  median    worst\n";
+    /// Returns the table for a terminal: its heading, a line for each program, and its end.
+    pub fn to_table(&self) -> String {
+        let lines = self.programs.iter().map(ValidationRow::line).collect::<String>();
+        Self::heading(&self.machine) + &lines + &self.conclusion()
+    }
+
+    /// Returns what comes before the table's lines.
+    pub fn heading(machine: &str) -> String {
+        format!(
+            "Time on {} against the stopwatch, user and system, in ms\n\n\
+             {:<14} {:<13} {:>9} {:>9} {:>7} {:>8} {:>9} {:>9}\n",
+            visible(machine),
+            "program",
+            "class",
+            "measured",
+            "predicted",
+            "ratio",
+            "error",
+            "faults",
+            "predicted"
+        )
+    }
+
+    /// Returns what comes behind the table's lines.
+    pub fn conclusion(&self) -> String {
+        let mut text = "\nerrors             programs  median    worst\n".to_owned();
         let errors = self.summary.iter().map(|(name, errors)| ((*name).to_owned(), errors));
         let without = self.ablations.iter().map(|(name, errors)| (format!("without {name}"), errors));
         for (name, Errors { count, median, worst }) in errors.chain(without) {
@@ -142,22 +223,28 @@ impl Validation {
                 writeln!(text, "{name:<22} {count:>4} {:>5.0} % {:>6.0} %", 100.0 * median, 100.0 * worst);
         }
         for LeftOut { program, reason } in &self.left_out {
-            let _ = writeln!(text, "left out: {program}: {reason}");
+            let _ = writeln!(text, "left out: {}: {}", visible(program), visible(reason));
         }
         text
     }
 }
 
-impl Row {
-    fn line(&self) -> String {
+impl ValidationRow {
+    /// Returns the predicted time over the measured one.
+    pub fn ratio(&self) -> f64 {
+        self.predicted_ns / self.measured_ns
+    }
+
+    /// Returns the table's line, ending in a newline.
+    pub fn line(&self) -> String {
         let ms = |ns: f64| ns / 1e6;
         let mut line = format!(
             "{:<14} {:<13} {:>9.1} {:>9.1} {:>7.2} {:>6.0} % {:>9} {:>9}",
-            self.program,
+            visible(&self.program),
             self.class.name(),
             ms(self.measured_ns),
             ms(self.predicted_ns),
-            self.predicted_ns / self.measured_ns,
+            self.ratio(),
             100.0 * self.error,
             self.measured_faults,
             self.predicted_faults,
@@ -184,7 +271,7 @@ impl Row {
             }
         }
         if let Some(why) = &self.void {
-            let _ = write!(line, "  void: {why}");
+            let _ = write!(line, "  void: {}", visible(why));
         }
         line.push('\n');
         line
@@ -194,41 +281,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn row(program: &str, class: Class, error: f64, void: bool) -> Row {
-        Row {
-            program: program.to_owned(),
-            class,
-            is_held_out: program == "gzip",
-            measured_ns: 1e8,
-            predicted_ns: 1e8 * (1.0 + error),
-            band_ns: (class == Class::ThirdCache).then_some([1e8, 2e8]),
-            error,
-            measured_faults: 100,
-            predicted_faults: 90,
-            void: void.then(|| "it moved".to_owned()),
-            huge_pages: void.then_some(Gain {
-                pairs: 5,
-                whole: Gained { measured: 0.31, spread: 0.01, predicted: 0.25 },
-                steady: Some(Gained { measured: 0.5, spread: 0.04, predicted: 0.45 }),
-                first_touches: Some(Times { measured: 2e7, predicted: 2.5e7 }),
-            }),
-            without: [("branches", 2.0 * error)].into(),
-        }
-    }
-
-    fn validation() -> Validation {
-        let rows = vec![
-            row("sort", Class::CoreBound, 0.1, false),
-            row("gzip", Class::CoreBound, 0.3, false),
-            row("gups", Class::MemoryBound, 0.5, false),
-            row("join", Class::MemoryBound, 9.0, true),
-            row("bfs", Class::ThirdCache, 0.0, false),
-        ];
-        let left_out =
-            vec![LeftOut { program: "bc".to_owned(), reason: "there is no /usr/bin/bc".to_owned() }];
-        Validation::new("here".to_owned(), rows, left_out, false)
-    }
+    use crate::samples::validation;
 
     #[test]
     fn void_rows_are_shown_and_do_not_count() {
@@ -254,6 +307,13 @@ mod tests {
             "{table}"
         );
         assert!(table.contains("core-bound                2    20 %     30 %"), "{table}");
+    }
+
+    #[test]
+    fn errors_have_a_median_and_a_worst() {
+        assert_eq!(Errors::of([0.3, 0.1, 0.2]), Some(Errors { count: 3, median: 0.2, worst: 0.3 }));
+        assert_eq!(Errors::of([0.5, 0.25]).expect("two").median, 0.375);
+        assert_eq!(Errors::of([]), None);
     }
 
     #[test]

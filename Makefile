@@ -63,11 +63,11 @@ soak: setup
 		--package pagewalk-ctfs --package pagewalk-capture --package pagewalk-cli -- --ignored
 	TARGET=$(TARGET) scripts/extend.py all --lint
 	$(MAKE) --no-print-directory build
-	scripts/gates.py $(PAGEWALK) || [ $$? = 2 ]
+	scripts/gates.py $(PAGEWALK) $(TARGET)/gates || [ $$? = 2 ]
 
 # Predicted time, and what huge pages gain, against the stopwatch: an hour and a half on a quiet machine, which a busy one makes void.
 gates: setup build
-	scripts/gates.py $(PAGEWALK)
+	scripts/gates.py $(PAGEWALK) $(TARGET)/gates
 
 # The toy TLB array of docs/extend.md, applied to a copy of the tree: one new file, one row.
 extend: setup

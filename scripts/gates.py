@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Judges what the simulator says of time by the stopwatch, on this computer.
 
-    gates.py PAGEWALK [RESULT.json]
+    gates.py PAGEWALK FOLDER
+    gates.py RESULTS.json
 
-Calibrates the computer and validates the machine file by all programs, with huge pages, unless a result of
-`pagewalk validate --huge-pages --format json` is given. A program whose run was void does not count. Exits with 1 if a gate is not
-passed, with 2 if too few programs counted to judge all gates.
+Calibrates the computer and validates the machine file by all programs, with huge pages; FOLDER gets the machine file, the results and a
+page that shows them. Or judges such results again. A program whose run was void does not count. Exits with 1 if a gate is not passed,
+with 2 if too few programs counted to judge all gates.
 """
 
 import json
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 # By class of programs without a look at which the model was made: how many have to count, and the largest median and worst error.
@@ -28,12 +28,11 @@ GAIN, DIFFERENCE, SPREAD, PAIRS = 0.10, 0.05, 0.05, 5
 TOUCHES, FAULTS = 0.15, 10_000
 
 
-def measured(pagewalk: str) -> dict:
-    with tempfile.TemporaryDirectory() as folder:
-        machine = Path(folder) / "here.toml"
-        subprocess.run([pagewalk, "calibrate", "-o", machine], check=True)
-        words = [pagewalk, "validate", "--machine", machine, "--huge-pages", "--format", "json"]
-        return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
+def measure(pagewalk: str, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    machine = folder / "here.toml"
+    subprocess.run([pagewalk, "calibrate", "-o", machine], check=True)
+    subprocess.run([pagewalk, "validate", "--machine", machine, "--huge-pages", "--out", folder], check=True)
 
 
 def median(errors: list[float]) -> float:
@@ -97,10 +96,15 @@ def verdict(passed: bool) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) not in (1, 2):
-        sys.exit(__doc__)
-    result = json.loads(Path(arguments[1]).read_text()) if len(arguments) == 2 else measured(arguments[0])
-    return judge(result)
+    match arguments:
+        case [results]:
+            results = Path(results)
+        case [pagewalk, folder]:
+            measure(pagewalk, Path(folder))
+            results = Path(folder) / "results.json"
+        case _:
+            sys.exit(__doc__)
+    return judge(json.loads(results.read_text()))
 
 
 if __name__ == "__main__":

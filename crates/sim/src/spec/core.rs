@@ -120,6 +120,7 @@ section! {
         cross: u32 = "cross" integer(1, 8) or "1", "a transfer from a general register to a vector, a conversion between them, a comparison of vectors that sets flags";
         stack_pointer: u32 = "stack-pointer" integer(1, 8) or "1", "an addition to the stack pointer or another operation on it; not of pushes and pops";
         compared_load: u32 = "compared-load" integer(1, 8) or "1", "a comparison with memory, together with the branch behind it";
+        two_results: u32 = "two-results" integer(1, 8) or "1", "an operation with results in two general registers: a long product, a division, an exchange";
     }
 }
 
@@ -132,6 +133,7 @@ impl SlotsSpec {
         cross: 1,
         stack_pointer: 1,
         compared_load: 1,
+        two_results: 1,
     };
 }
 

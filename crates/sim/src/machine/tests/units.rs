@@ -227,6 +227,10 @@ fn what_a_core_does_in_two_steps_takes_two_slots() {
     assert_near(slots(&[0x66, 0x48, 0x0f, 0x7e, 0xc0], &[]), 1.0, "from a vector");
     assert_near(slots(&[0x66, 0x0f, 0x2e, 0xc8], &[]), 2.0, "to the flags");
     assert_near(slots(&[0x48, 0x83, 0xec, 8], &[]), 2.0, "sub $8, %rsp");
+    assert_near(slots(&[0x48, 0x89, 0xf8, 0x48, 0xf7, 0xe6], &[]), 3.0, "mov %rdi, %rax; mul %rsi");
+    assert_near(slots(&[0x48, 0x6b, 0xc6, 3], &[]), 1.0, "imul $3, %rsi, %rax");
+    assert_near(slots(&[0x48, 0x93], &[]), 2.0, "xchg %rax, %rbx");
+    assert_near(slots(&[0x58], load), 1.0, "pop %rax");
     // A comparison and je, which is not taken.
     assert_near(slots(&[0x48, 0x39, 0xc6, 0x74, 64], &[]), 1.0, "cmp %rax, %rsi; je");
     assert_near(slots(&[0x48, 0x39, 0x07, 0x74, 64], load), 2.0, "cmp %rax, (%rdi); je");

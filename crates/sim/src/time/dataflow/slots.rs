@@ -2,7 +2,7 @@
 //!
 //! Most instructions take one. One that a core executes in several steps takes a slot for each.
 
-use pagewalk_code::{Class, Direction, Instruction, Register, x86};
+use pagewalk_code::{Class, Direction, Instruction, Register, Registers, x86};
 
 use crate::spec::settings::SlotsSpec;
 
@@ -15,6 +15,12 @@ fn is_general_register(register: Register) -> bool {
 
 fn stores(instruction: &Instruction) -> bool {
     instruction.operands.iter().any(|operand| operand.direction != Direction::Load)
+}
+
+/// Whether two general registers are written; what a push, a pop or a return does to the stack pointer is none of its results.
+fn has_two_results(writes: Registers) -> bool {
+    let is_result = |register: &Register| is_general_register(*register) && *register != STACK_POINTER;
+    writes.iter().filter(is_result).count() > 1
 }
 
 /// Returns the slots that an instruction takes on a core behind another one of its block; none if it is executed together with that one.
@@ -36,6 +42,7 @@ pub(super) fn slots(instruction: &Instruction, before: Option<&Instruction>, own
         _ if stores && (loads || !only_moves) => own.stored_result,
         _ if is_general && is_indexed && (stores || !only_moves) => own.indexed,
         Class::LeaComplex => own.three_part_address,
+        _ if has_two_results(*writes) => own.two_results,
         // The front end, which adds up what pushes and pops add to it, gives it back.
         Class::Integer if writes.contains(STACK_POINTER) => own.stack_pointer,
         // Copies to general registers take one.

@@ -168,7 +168,7 @@ fn main() {
     }
     if wanted("blocks") {
         blocks(rounds);
-        traces_with_blocks();
+        traces_with_blocks(rounds);
     }
     if chosen.is_empty() {
         for build in builds() {
@@ -288,7 +288,7 @@ fn blocks(rounds: usize) {
 }
 
 /// The size of traces of compiled programs with their executed blocks, and how fast they are read.
-fn traces_with_blocks() {
+fn traces_with_blocks(rounds: usize) {
     println!("traces with executed blocks (targets: at most 4 B an access, 60 M accesses/CPU-s decoded)");
     println!("program  M accesses  blocks/access  B/access  decode M/CPU-s");
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -309,7 +309,7 @@ fn traces_with_blocks() {
         written.expect("a run");
         writer.finish().expect("room on the disk");
         let bytes = std::fs::metadata(&path).expect("just written").len();
-        let decode = timed(|| {
+        let decode = || {
             let mut decoded = 0;
             let mut file = PwtSource::open(&path).expect("just written");
             let read = file.run(&mut |batch: &mut Batch| {
@@ -318,13 +318,14 @@ fn traces_with_blocks() {
             });
             read.expect("a sound file");
             assert_eq!(decoded, accesses);
-        });
+        };
+        let decode: Vec<Took> = (0..rounds).map(|_| timed(decode)).collect();
         println!(
             "{name:8} {:10.1} {:14.3} {:9.2} {:15.1}",
             accesses as f64 / 1e6,
             blocks as f64 / accesses as f64,
             bytes as f64 / accesses as f64,
-            accesses as f64 / decode.cpu / 1e6,
+            accesses as f64 / cpu(&decode) / 1e6,
         );
     }
 }

@@ -105,9 +105,7 @@ impl Steps {
             (true, false) => warn(text),
         }
     }
-}
 
-impl Steps {
     /// Takes the line away, for what is printed in its place.
     pub(crate) fn clear(&self) {
         if self.is_placed.swap(false, Ordering::Relaxed) {

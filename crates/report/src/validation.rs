@@ -190,13 +190,7 @@ impl Validation {
         to_json(self)
     }
 
-    /// Returns the table for a terminal: its heading, a line for each program, and its end.
-    pub fn to_table(&self) -> String {
-        let lines = self.programs.iter().map(ValidationRow::line).collect::<String>();
-        Self::heading(&self.machine) + &lines + &self.conclusion()
-    }
-
-    /// Returns what comes before the table's lines.
+    /// Returns what comes before a terminal's lines of programs.
     pub fn heading(machine: &str) -> String {
         format!(
             "Time on {} against the stopwatch, user and system, in ms\n\n\
@@ -213,7 +207,7 @@ impl Validation {
         )
     }
 
-    /// Returns what comes behind the table's lines.
+    /// Returns what comes behind the lines of programs.
     pub fn conclusion(&self) -> String {
         let mut text = "\nerrors             programs  median    worst\n".to_owned();
         let errors = self.summary.iter().map(|(name, errors)| ((*name).to_owned(), errors));
@@ -235,7 +229,7 @@ impl ValidationRow {
         self.predicted_ns / self.measured_ns
     }
 
-    /// Returns the table's line, ending in a newline.
+    /// Returns the program's line for a terminal, ending in a newline.
     pub fn line(&self) -> String {
         let ms = |ns: f64| ns / 1e6;
         let mut line = format!(
@@ -293,7 +287,8 @@ mod tests {
         assert_eq!(found.ablations["branches"].worst, 1.0);
         assert_eq!(found.summary["third-cache"].worst, 0.0);
         assert!(!found.summary.contains_key("micro"));
-        let table = found.to_table();
+        let lines: String = found.programs.iter().map(ValidationRow::line).collect();
+        let table = Validation::heading(&found.machine) + &lines + &found.conclusion();
         assert!(table.contains("100.0 to 200.0 by the third cache\n"), "{table}");
         assert!(
             table.contains(
@@ -330,6 +325,6 @@ mod tests {
     fn nothing_at_all_is_a_result() {
         let none = Validation::new("here".to_owned(), vec![], vec![], true);
         assert!(none.summary.is_empty() && none.to_json().contains("\"partial\": true"));
-        none.to_table();
+        assert!(none.conclusion().contains("errors"));
     }
 }

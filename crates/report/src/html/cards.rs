@@ -4,7 +4,7 @@ use pagewalk_sim::metrics::Name;
 use pagewalk_sim::metrics::names::{frames, reach, table, time, walk};
 use serde::Serialize;
 
-use super::chart::{Arrangement, Chart, Frame, Plot, Row, Series};
+use super::chart::{Arrangement, Chart, Frame, Plot, Row, Series, WIDE};
 use crate::measure::{Base, core_time, time_stack, tlb_rate, walks};
 use crate::span::{Reading, Span};
 use crate::text::visible;
@@ -30,7 +30,6 @@ pub(super) struct Multiples {
 }
 
 const WIDTH: f64 = 560.0;
-const WIDE: f64 = 1150.0;
 const SMALL: f64 = 370.0;
 /// Columns of a machine's name in the charts.
 const LABEL_COLUMNS: usize = 22;

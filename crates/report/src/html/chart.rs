@@ -99,12 +99,14 @@ pub(super) struct Frame {
 /// Pixels between two ticks at least.
 pub(super) const TICKS_APART: f64 = 64.0;
 /// Pixels of a character at the charts' font size, on the wide side: fonts differ.
-const CHARACTER: f64 = 7.5;
+pub(super) const CHARACTER: f64 = 7.5;
 /// And of the bold digits behind a bar.
 const BOLD_CHARACTER: f64 = 8.6;
 /// Room for a bar's share written inside it.
 const INSIDE: f64 = 42.0;
 pub(super) const GAP: f64 = 10.0;
+/// The width of a chart over the whole page.
+pub(super) const WIDE: f64 = 1150.0;
 pub(super) const AXIS: f64 = 24.0;
 
 impl Frame {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::chart::{Arrangement, Chart, Plot, Row, Series};
+use super::chart::{Arrangement, Chart, Plot, Row, Series, WIDE};
 use super::lines::{self, LinePlot};
 use super::timeline;
 use crate::papers::{Drawn, Figure, PaperDocument, PaperRow, Verdict};
@@ -31,7 +31,6 @@ pub(super) struct PaperLine {
     note: String,
 }
 
-const WIDTH: f64 = 1150.0;
 const LABEL_COLUMNS: usize = 26;
 /// Colours that there are.
 const COLOURS: usize = 7;
@@ -80,11 +79,11 @@ fn card(figure: &Figure) -> FigureCard {
                 compares: false,
             };
             if !chart.rows.is_empty() {
-                bars = Some(chart.draw(&chart.frame(WIDTH, LABEL_COLUMNS, false)));
+                bars = Some(chart.draw(&chart.frame(WIDE, LABEL_COLUMNS, false)));
             }
         }
         Drawn::Lines { x, points } => {
-            plotted = Some(lines::draw(&series, points, &visible(x), quantity, WIDTH));
+            plotted = Some(lines::draw(&series, points, &visible(x), quantity, WIDE));
         }
         Drawn::Timeline { rows } => {
             if let Some(drawn) = timeline::draw(rows) {

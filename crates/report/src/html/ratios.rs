@@ -1,6 +1,7 @@
 //! Bars from 1 to the ratio of a predicted time to a measured one: longer is faster or slower than it should be, by as many times.
 
-use super::chart::{AXIS, Bar, GAP, Plot, Text, Tick, round};
+use super::chart::{AXIS, Bar, CHARACTER, GAP, Plot, Text, Tick, WIDE, round};
+use crate::text::shorten;
 use crate::units::widest;
 
 /// A ratio to be drawn.
@@ -14,11 +15,9 @@ pub(super) struct Ratio {
     pub(super) note: String,
 }
 
-const WIDTH: f64 = 1150.0;
 /// Room for the ratio and its note.
 const RIGHT: f64 = 230.0;
-/// Pixels of a character of a label, on the wide side.
-const CHARACTER: f64 = 7.5;
+const LABEL_COLUMNS: usize = 32;
 const THICKNESS: f64 = 13.0;
 const APART: f64 = 18.0;
 /// What the axis shows at least, and at most: a ratio beyond is drawn up to there.
@@ -45,13 +44,15 @@ pub(super) fn draw(ratios: &[Ratio]) -> Plot {
         if factor.is_finite() { factor } else { MOST }
     };
     let most = ratios.iter().map(reach).fold(LEAST, f64::max).min(MOST);
-    let labels =
-        (widest(ratios.iter().map(|ratio| ratio.label.as_str())) as f64 * CHARACTER + 2.0 * GAP).round();
-    let half = (WIDTH - labels - RIGHT) / 2.0;
+    let names: Vec<String> = ratios.iter().map(|ratio| shorten(&ratio.label, LABEL_COLUMNS)).collect();
+    let labels = (widest(names.iter().map(String::as_str)) as f64 * CHARACTER + 2.0 * GAP).round();
+    let half = (WIDE - labels - RIGHT) / 2.0;
     let middle = labels + half;
-    let x = |value: f64| round(middle + half * (value.clamp(most.recip(), most).ln() / most.ln()));
+    // Of two times that are 0, the ratio is no number.
+    let logarithm = |value: f64| if value.is_nan() { 0.0 } else { value.clamp(most.recip(), most).ln() };
+    let x = |value: f64| round(middle + half * (logarithm(value) / most.ln()));
     let mut plot = Plot {
-        width: WIDTH,
+        width: WIDE,
         height: 0.0,
         left: round(middle),
         axis_y: 0.0,
@@ -65,9 +66,9 @@ pub(super) fn draw(ratios: &[Ratio]) -> Plot {
         words: String::new(),
     };
     let mut y = 4.0;
-    for Ratio { label, value, class, note } in ratios {
+    for (Ratio { label, value, class, note }, name) in ratios.iter().zip(names) {
         let (written, centre, end) = (format!("{value:.2}"), y + THICKNESS / 2.0, x(*value));
-        plot.texts.push(Text::new(labels - GAP, centre, "machine", label.clone()));
+        plot.texts.push(Text { tip: label.clone(), ..Text::new(labels - GAP, centre, "machine", name) });
         plot.bars.push(Bar {
             x: end.min(plot.left),
             y,
@@ -78,7 +79,7 @@ pub(super) fn draw(ratios: &[Ratio]) -> Plot {
         });
         plot.texts.push(Text {
             note: note.clone(),
-            ..Text::new(WIDTH - RIGHT + GAP, centre, "value", written.clone())
+            ..Text::new(WIDE - RIGHT + GAP, centre, "value", written.clone())
         });
         let separator = if plot.words.is_empty() { "" } else { "; " };
         plot.words += &format!("{separator}{label} {written}");
@@ -116,8 +117,17 @@ mod tests {
     }
 
     #[test]
+    fn a_long_name_leaves_room_for_the_bars() {
+        let ratio =
+            |value: f64| Ratio { label: "x".repeat(250), value, class: String::new(), note: String::new() };
+        let plot = draw(&[ratio(2.0), ratio(0.5)]);
+        assert!(plot.bars.iter().all(|bar| bar.width > 200.0 && bar.x > 0.0), "{:?}", plot.bars);
+        assert!(plot.texts[0].text.chars().count() <= LABEL_COLUMNS && plot.texts[0].tip.len() == 250);
+    }
+
+    #[test]
     fn whatever_the_ratios_the_bars_stay_inside() {
-        for values in [&[][..], &[1.1], &[0.0, f64::INFINITY, 1e9], &[1e-9, 30.0, 5.0]] {
+        for values in [&[][..], &[1.1], &[0.0, f64::NAN, f64::INFINITY, 1e9], &[1e-9, 30.0, 5.0]] {
             let plot = plot(values);
             for bar in &plot.bars {
                 assert!(bar.x >= 0.0 && bar.x + bar.width <= plot.width && bar.width.is_finite(), "{bar:?}");

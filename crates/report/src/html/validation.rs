@@ -2,13 +2,12 @@
 
 use serde::Serialize;
 
-use super::chart::{Arrangement, Chart, Plot, Row, Series};
+use super::chart::{Arrangement, Chart, Plot, Row, Series, WIDE};
 use super::ratios::{self, Ratio};
 use crate::text::visible;
 use crate::units::Quantity;
 use crate::validation::{Class, Errors, Validation, ValidationRow};
 
-const WIDTH: f64 = 1150.0;
 const LABEL_COLUMNS: usize = 32;
 
 /// What the page shows of a validation.
@@ -138,7 +137,7 @@ fn bars(series: Vec<Series>, rows: Vec<Row>, compares: bool) -> Option<Plot> {
     }
     let chart =
         Chart { series, rows, arrangement: Arrangement::Grouped, quantity: Quantity::Share, compares };
-    Some(chart.draw(&chart.frame(WIDTH, LABEL_COLUMNS, compares)))
+    Some(chart.draw(&chart.frame(WIDE, LABEL_COLUMNS, compares)))
 }
 
 fn error_line(name: &str, &Errors { count, median, worst }: &Errors) -> ErrorLine {

@@ -173,7 +173,7 @@ impl Expected {
         }
     }
 
-    /// Appends the blocks of one batch to `out`, those of the codes at the places `range` of `codes`, and takes their numbers off the
+    /// Appends the blocks of one batch to `out`, those of the codes with the numbers `range` in `codes`, and takes their numbers off the
     /// front of `numbers`. None if a code or a number is none that an encoder writes.
     pub(super) fn decode(
         &mut self,
@@ -187,8 +187,8 @@ impl Expected {
         }
         out.reserve(range.len());
         let mut previous = None;
-        for place in range {
-            let code = codes[place / 4] >> (place % 4 * 2) & 3;
+        for number in range {
+            let code = codes[number / 4] >> (number % 4 * 2) & 3;
             let [mut block, second] = *self.successors();
             let mut distance = if previous.is_some() { *self.accesses_of_last() } else { 0 };
             if code == SECOND {

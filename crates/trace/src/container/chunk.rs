@@ -336,7 +336,7 @@ impl Decoder {
     }
 
     fn decode_blocks(&mut self, count: usize, out: &mut Vec<Executed>) -> Option<()> {
-        let (codes, _) = self.blocks.split_at(BlockStream::bytes_of_codes(self.block_count));
+        let codes = &self.blocks[..BlockStream::bytes_of_codes(self.block_count)];
         let mut rest = &self.blocks[self.numbers_read..];
         let end = self.blocks_read.checked_add(count).filter(|&end| end <= self.block_count)?;
         self.expected.decode(codes, self.blocks_read..end, &mut rest, out)?;

@@ -22,7 +22,6 @@ use crate::source::SourceInfo;
 pub struct Reader<R = File> {
     inner: R,
     file: String,
-    version: u32,
     source: SourceInfo,
     pub(super) chunks: Vec<ChunkInfo>,
     pub(super) totals: Totals,
@@ -88,7 +87,6 @@ impl<R: Read + Seek> Reader<R> {
         let mut reader = Self {
             inner,
             file,
-            version: FORMAT_VERSION,
             source: SourceInfo::default(),
             chunks: Vec::new(),
             totals: Totals::default(),
@@ -136,7 +134,7 @@ impl<R: Read + Seek> Reader<R> {
 
     /// Returns the format version in which the file is written.
     pub fn version(&self) -> u32 {
-        self.version
+        self.decoder.version
     }
 
     /// Returns the length of the file in bytes.
@@ -228,8 +226,7 @@ impl<R: Read + Seek> Reader<R> {
         if !prefix.flags_are_known() {
             return Err(self.malformed(12, "the header has flags of a later format".to_owned()));
         }
-        (self.version, self.ended_early) = (prefix.version, prefix.ended_early());
-        self.decoder.version = prefix.version;
+        (self.decoder.version, self.ended_early) = (prefix.version, prefix.ended_early());
         match std::str::from_utf8(&header[HEADER_BYTES..]) {
             Ok(name) => self.source = prefix.source_info(name.to_owned()),
             Err(_) => return Err(self.malformed(24, "the source name is not UTF-8".to_owned())),

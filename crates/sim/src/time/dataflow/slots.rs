@@ -6,7 +6,7 @@ use pagewalk_code::{Class, Direction, Instruction, Register, Registers, x86};
 
 use crate::spec::settings::SlotsSpec;
 
-/// Of x86-64; on machines of other instruction sets, what crosses and what writes to the stack pointer takes one slot.
+/// Of x86-64; on machines of other instruction sets, what crosses, what writes to the stack pointer and what has two results takes one slot.
 const STACK_POINTER: Register = x86::general(4);
 
 fn is_general_register(register: Register) -> bool {
